@@ -1,0 +1,130 @@
+//! Taking a report in: stored whole or not at all, and acknowledged only after the commit.
+
+use std::sync::Arc;
+
+use entity::{
+    cluster,
+    ids::{ClusterId, UserId},
+};
+
+use crate::{
+    auth::Viewer,
+    clock::Clock,
+    domain::{
+        cluster_id::cluster_id,
+        report::{Acknowledgement, Report},
+    },
+    store::{AccountStore, Store, StoreError, Write},
+};
+
+/// The longest time between reports the server ever asks for, in seconds.
+const MAX_INTERVAL_SECONDS: f64 = 600.0;
+
+/// How often an identifier is drawn for a new cluster; one in 4,096 collides, and only within a millisecond.
+const IDENTIFIER_DRAWS: u32 = 8;
+
+/// Takes reports in.
+#[derive(Clone)]
+pub struct Reports {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    min_interval_seconds: f64,
+}
+
+/// Why a report was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// It names another account than the token opens.
+    #[error("the token does not belong to the account '{0}'")]
+    AccountMismatch(String),
+    /// It could not be stored; nothing of it was.
+    #[error("the report could not be stored")]
+    Store(#[from] StoreError),
+}
+
+impl Reports {
+    /// Reports go to `store`; schedulers are asked to wait at least `min_interval_seconds` between two.
+    #[must_use]
+    pub fn new(store: Store, clock: Arc<dyn Clock>, min_interval_seconds: f64) -> Self {
+        Self { store, clock, min_interval_seconds }
+    }
+
+    /// Stores a report. The cluster appears with its first one.
+    ///
+    /// # Errors
+    /// [`ReportError`]; nothing of the report is stored then.
+    #[tracing::instrument(name = "app.report.record", skip_all, fields(account = viewer.account().slug))]
+    pub async fn record(&self, viewer: &Viewer, report: Report) -> Result<Acknowledgement, ReportError> {
+        if let Some(account) = report.account.as_ref().filter(|slug| slug.as_str() != viewer.account().slug) {
+            return Err(ReportError::AccountMismatch(account.as_str().to_owned()));
+        }
+        let (report, user) = (Arc::new(report), viewer.user_id());
+        let write = |store: AccountStore| -> Write<Before> {
+            let (reports, report) = (self.clone(), Arc::clone(&report));
+            Box::pin(async move { reports.record_all(&store, user, &report).await })
+        };
+        let before = self.store.for_viewer(viewer).write(write).await?;
+        Ok(Acknowledgement {
+            acknowledged: report.sequence.get(),
+            cluster_id: before.cluster.0,
+            interval_seconds: report
+                .interval_seconds
+                .get()
+                .clamp(self.min_interval_seconds, MAX_INTERVAL_SECONDS),
+            desired_state: before.desired_state.into(),
+            resend: report.base.is_some_and(|base| before.sequence.is_none_or(|stored| stored < base.get())),
+        })
+    }
+
+    async fn record_all(
+        &self,
+        store: &AccountStore,
+        user: UserId,
+        report: &Report,
+    ) -> Result<Before, StoreError> {
+        let before = self.record_cluster(store, user, report).await?;
+        let (cluster, sequence) = (before.cluster, report.sequence.get());
+        store.record_task_groups(cluster, sequence, &report.task_groups).await?;
+        store.record_computations(cluster, sequence, &report.computations).await?;
+        store.record_errors(cluster, &report.errors).await?;
+        Ok(before)
+    }
+
+    async fn record_cluster(
+        &self,
+        store: &AccountStore,
+        user: UserId,
+        report: &Report,
+    ) -> Result<Before, StoreError> {
+        let scheduler_id = report.scheduler_id.as_str();
+        for _ in 0..IDENTIFIER_DRAWS {
+            let now = self.clock.timestamp();
+            if let Some(known) = store.lock_cluster(scheduler_id).await? {
+                let before = Before {
+                    cluster: known.id,
+                    desired_state: known.desired_state,
+                    sequence: Some(known.sequence),
+                };
+                store.update_cluster(known, now, report).await?;
+                return Ok(before);
+            }
+            let id = cluster_id(now.0, rand::random());
+            if store.add_cluster(id, user, now, report).await? {
+                return Ok(Before {
+                    cluster: id,
+                    desired_state: cluster::DesiredState::Running,
+                    sequence: None,
+                });
+            }
+        }
+        let full = sea_orm::DbErr::RecordNotInserted;
+        Err(StoreError::Contention(full))
+    }
+}
+
+/// What was known of the cluster before the report.
+struct Before {
+    cluster: ClusterId,
+    desired_state: cluster::DesiredState,
+    sequence: Option<i64>,
+}

@@ -1,0 +1,138 @@
+//! What each command does. Results go to standard output, everything else to the log on standard error.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks by printing")]
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use chrono::TimeDelta;
+use entity::{Timestamp, api_token::Scope};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    app::account::{AccountError, Accounts},
+    clock::{Clock, SystemClock},
+    config::{AccountCommand, Cli, Command, CommonConfig, ServeConfig, TokenCommand, UserCommand},
+    error::Chain,
+    graphql::Schema,
+    server::{Server, ServerError},
+    store::{MigrationError, Store, StoreError},
+    telemetry,
+};
+
+/// Wrong usage or configuration; clap uses the same.
+const USAGE: u8 = 2;
+
+/// Runs the command: 0 when it did its work, 2 for wrong usage or settings, 1 for anything else.
+pub async fn run(cli: Cli) -> ExitCode {
+    let (common, serve) = match cli.config() {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("galvo: {error}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    telemetry::start(&common);
+    match dispatch(cli.command, &common, serve).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("galvo: {}", Chain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum CommandError {
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error(transparent)]
+    Migration(#[from] MigrationError),
+    #[error("cannot open the store")]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    #[error("cannot listen for signals")]
+    Signal(#[source] std::io::Error),
+    #[error("the expiry lies too far in the future")]
+    Expiry,
+}
+
+async fn dispatch(
+    command: Command,
+    common: &CommonConfig,
+    serve: Option<ServeConfig>,
+) -> Result<(), CommandError> {
+    match command {
+        Command::Serve(_) => {
+            let serve = serve.expect("the configuration of serve is read when serve is the command");
+            serve_until_told_to_stop(common, &serve).await
+        }
+        Command::Migrate => Ok(Store::migrate(&common.database).await?),
+        Command::Schema => {
+            print!("{}", Schema::build().sdl());
+            Ok(())
+        }
+        Command::Account(AccountCommand::Create { slug }) => {
+            let id = accounts(common).await?.create_account(&slug).await?;
+            println!("{id}");
+            Ok(())
+        }
+        Command::User(UserCommand::Create { name, account, role }) => {
+            let id = accounts(common).await?.create_user(&name, &account, role.into()).await?;
+            println!("{id}");
+            Ok(())
+        }
+        Command::Token(TokenCommand::Create { user, account, scopes, label, expires }) => {
+            let scopes: Vec<Scope> = scopes.into_iter().map(Scope::from).collect();
+            let expires_at = expires.map(expiry).transpose()?;
+            let token =
+                accounts(common).await?.create_token(&user, &account, &scopes, label, expires_at).await?;
+            println!("{}", token.reveal());
+            Ok(())
+        }
+    }
+}
+
+async fn accounts(common: &CommonConfig) -> Result<Accounts, CommandError> {
+    Store::migrate(&common.database).await?;
+    let store = Store::connect(&common.database, common.connections).await?;
+    Ok(Accounts::new(store.system(), Arc::new(SystemClock)))
+}
+
+fn expiry(valid: Duration) -> Result<Timestamp, CommandError> {
+    let valid = TimeDelta::from_std(valid).map_err(|_| CommandError::Expiry)?;
+    SystemClock.now().checked_add_signed(valid).map(Timestamp::from).ok_or(CommandError::Expiry)
+}
+
+async fn serve_until_told_to_stop(common: &CommonConfig, serve: &ServeConfig) -> Result<(), CommandError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(CommandError::Signal)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
+    let server = Server::start(common, serve, Arc::new(SystemClock)).await?;
+    greet(&server, common);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("stopping");
+    server.stop().await?;
+    Ok(())
+}
+
+/// Tells whoever started the server where it is and how Dask gets there. The token is shown here and nowhere
+/// else, and never logged.
+fn greet(server: &Server, common: &CommonConfig) {
+    let url = format!("http://{}", server.address());
+    tracing::info!(address = %server.address(), store = %common.database, "listening");
+    println!("listening on {url}");
+    println!("dashboard:    {url}/");
+    println!("graphql:      {url}/graphql");
+    let token = match server.bootstrap_token() {
+        Some(token) => {
+            println!("token:        {}   (account default, user admin; shown only now)", token.reveal());
+            token.reveal()
+        }
+        None => "<token>".to_owned(),
+    };
+    println!("point Dask here:");
+    println!("  export DASK_GALVO__TOKEN={token}");
+    println!("  dask scheduler --preload {url}/api/v2/analytics/preload");
+}

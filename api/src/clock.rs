@@ -1,0 +1,54 @@
+//! The time, passed in, so that tests can say what it is.
+
+use std::{
+    fmt::Debug,
+    sync::atomic::{AtomicI64, Ordering},
+};
+
+use chrono::{DateTime, Utc};
+use entity::Timestamp;
+
+/// Tells the time.
+pub trait Clock: Debug + Send + Sync {
+    /// The current time.
+    fn now(&self) -> DateTime<Utc>;
+
+    /// The current time as it is stored.
+    fn timestamp(&self) -> Timestamp {
+        self.now().into()
+    }
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock the others are sent to")]
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+}
+
+/// A clock that stands still until it is moved.
+#[derive(Debug)]
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// A clock that stands at `now`.
+    #[must_use]
+    pub fn at(now: DateTime<Utc>) -> Self {
+        Self(AtomicI64::new(now.timestamp_millis()))
+    }
+
+    /// Moves the clock.
+    pub fn set(&self, now: DateTime<Utc>) {
+        self.0.store(now.timestamp_millis(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(self.0.load(Ordering::SeqCst)).expect("it was set from a valid time")
+    }
+}

@@ -1,0 +1,393 @@
+//! What the operator can set: the only reader of the environment.
+//!
+//! Every wrong value is named in one go, and a `GALVO_` variable nobody knows is an error, because a misspelt
+//! setting that is silently ignored is found in production.
+
+use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use entity::{api_token::Scope, membership::Role};
+
+use crate::{domain::slug::Slug, store::StoreUrl};
+
+/// Every variable the program reads.
+const VARIABLES: [&str; 7] = [
+    "GALVO_DATABASE_URL",
+    "GALVO_DATABASE_CONNECTIONS",
+    "GALVO_LISTEN",
+    "GALVO_LOG",
+    "GALVO_LOG_FORMAT",
+    "GALVO_MIN_REPORT_INTERVAL",
+    "GALVO_REPORTS_PER_SECOND",
+];
+
+/// Galvo, the open analytics server for Dask.
+#[derive(Debug, Parser)]
+#[command(name = "galvo", version, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// What every command takes.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// What every command takes, as it came.
+#[derive(Clone, Debug, Args)]
+pub struct CommonArgs {
+    /// Where the store is: `sqlite://FILE?mode=rwc` or `postgres://…`.
+    #[arg(
+        long,
+        global = true,
+        env = "GALVO_DATABASE_URL",
+        hide_env_values = true,
+        default_value = "sqlite://galvo.db?mode=rwc"
+    )]
+    database_url: String,
+    /// Connections to PostgreSQL at the most.
+    #[arg(long, global = true, env = "GALVO_DATABASE_CONNECTIONS", default_value = "16")]
+    database_connections: String,
+    /// What to log, as `level` or `target=level,…`.
+    #[arg(long, global = true, env = "GALVO_LOG", default_value = "info")]
+    log: String,
+    /// How to log: `text` or `json`.
+    #[arg(long, global = true, env = "GALVO_LOG_FORMAT", default_value = "text")]
+    log_format: String,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve: ingest, GraphQL, and what the `coiled` client calls. Applies missing migrations first.
+    Serve(ServeArgs),
+    /// Apply missing migrations and exit.
+    Migrate,
+    /// Print the GraphQL schema.
+    Schema,
+    /// Manage accounts.
+    #[command(subcommand)]
+    Account(AccountCommand),
+    /// Manage users.
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Manage API tokens.
+    #[command(subcommand)]
+    Token(TokenCommand),
+}
+
+/// What `serve` takes, as it came.
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// Where to listen, as `ADDRESS:PORT`; port 0 picks a free one.
+    #[arg(long, env = "GALVO_LISTEN", default_value = "127.0.0.1:8000")]
+    listen: String,
+    /// The shortest time between two reports of a cluster that is asked for, in seconds.
+    #[arg(long, env = "GALVO_MIN_REPORT_INTERVAL", default_value = "1")]
+    min_report_interval: String,
+    /// Reports per second taken from one token, over some seconds; more are told to come back later.
+    #[arg(long, env = "GALVO_REPORTS_PER_SECOND", default_value = "200")]
+    reports_per_second: String,
+    /// On an empty store, make the account `default`, the user `admin` and a token, and print the token.
+    #[arg(long)]
+    bootstrap: bool,
+}
+
+/// Manage accounts.
+#[derive(Debug, Subcommand)]
+pub enum AccountCommand {
+    /// Make an account.
+    Create {
+        /// Its short name in URLs.
+        #[arg(value_parser = slug)]
+        slug: Slug,
+    },
+}
+
+/// Manage users.
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Make a user a member of an account; a user who does not exist is made.
+    Create {
+        /// The user's name.
+        #[arg(value_parser = slug)]
+        name: Slug,
+        /// The account's short name.
+        #[arg(long, value_parser = slug)]
+        account: Slug,
+        /// What the user may do in it.
+        #[arg(long, value_enum, default_value_t = RoleName::Member)]
+        role: RoleName,
+    },
+}
+
+/// Manage API tokens.
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Make a token and print it, alone on one line. It is not shown again.
+    Create {
+        /// Whom it acts for.
+        #[arg(long, value_parser = slug)]
+        user: Slug,
+        /// The account it opens.
+        #[arg(long, value_parser = slug)]
+        account: Slug,
+        /// What it may be used for; may be given several times.
+        #[arg(long = "scope", value_enum, num_args = 1.., default_values_t = [ScopeName::Ingest, ScopeName::Read])]
+        scopes: Vec<ScopeName>,
+        /// What its owner calls it.
+        #[arg(long, default_value = "")]
+        label: String,
+        /// How long it is valid, as `90d`, `12h`, `30m` or `45s`; for ever if not given.
+        #[arg(long, value_parser = duration)]
+        expires: Option<Duration>,
+    },
+}
+
+/// A role, as it is written on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum RoleName {
+    /// Everything.
+    Owner,
+    /// Everything but owners.
+    Admin,
+    /// Reports, reads and stops clusters.
+    Member,
+    /// Reads.
+    Viewer,
+}
+
+impl From<RoleName> for Role {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Owner => Self::Owner,
+            RoleName::Admin => Self::Admin,
+            RoleName::Member => Self::Member,
+            RoleName::Viewer => Self::Viewer,
+        }
+    }
+}
+
+/// A scope, as it is written on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ScopeName {
+    /// Send reports.
+    Ingest,
+    /// Read everything in the account.
+    Read,
+    /// Change things.
+    Admin,
+}
+
+impl From<ScopeName> for Scope {
+    fn from(name: ScopeName) -> Self {
+        match name {
+            ScopeName::Ingest => Self::Ingest,
+            ScopeName::Read => Self::Read,
+            ScopeName::Admin => Self::Admin,
+        }
+    }
+}
+
+/// What every command works with.
+#[derive(Clone, Debug)]
+pub struct CommonConfig {
+    /// Where the store is.
+    pub database: StoreUrl,
+    /// Connections to PostgreSQL at the most.
+    pub connections: u32,
+    /// What is logged.
+    pub log: String,
+    /// How it is logged.
+    pub log_format: LogFormat,
+}
+
+/// What the server works with.
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The shortest time between two reports of a cluster that is asked for.
+    pub min_report_interval: Duration,
+    /// Reports per second taken from one token.
+    pub reports_per_second: u32,
+    /// Whether an empty store gets its first account, user and token.
+    pub bootstrap: bool,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines, one object a line.
+    Json,
+}
+
+/// Every setting that is wrong, with the reason.
+#[derive(Debug)]
+pub struct ConfigError(Vec<String>);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "wrong configuration")?;
+        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Reads settings one by one and remembers what is wrong with them.
+#[derive(Default)]
+struct Problems(Vec<String>);
+
+impl Problems {
+    fn read<T: FromStr<Err: fmt::Display>>(&mut self, flag: &str, text: &str) -> Option<T> {
+        text.parse().map_err(|error| self.add(flag, &error)).ok()
+    }
+
+    fn within<T: FromStr<Err: fmt::Display> + PartialOrd + fmt::Display + Copy>(
+        &mut self,
+        flag: &str,
+        text: &str,
+        (least, most): (T, T),
+    ) -> Option<T> {
+        let value = self.read(flag, text)?;
+        if least <= value && value <= most {
+            return Some(value);
+        }
+        self.add(flag, &format_args!("must be between {least} and {most}"));
+        None
+    }
+
+    /// The value is not repeated: it may be a secret in the wrong place.
+    fn add(&mut self, flag: &str, problem: &dyn fmt::Display) {
+        let variable = format!("GALVO_{}", flag.to_uppercase().replace('-', "_"));
+        self.0.push(format!("--{flag} ({variable}): {problem}"));
+    }
+}
+
+impl Cli {
+    /// Checks every setting, those of the command included.
+    ///
+    /// # Errors
+    /// All that is wrong, at once.
+    pub fn config(&self) -> Result<(CommonConfig, Option<ServeConfig>), ConfigError> {
+        let mut problems = Problems(unknown_variables());
+        let common = self.common.read(&mut problems);
+        let serve = match &self.command {
+            Command::Serve(args) => args.read(&mut problems).map(Some),
+            _ => Some(None),
+        };
+        match (common, serve) {
+            (Some(common), Some(serve)) if problems.0.is_empty() => Ok((common, serve)),
+            _ => Err(ConfigError(problems.0)),
+        }
+    }
+}
+
+impl CommonArgs {
+    fn read(&self, problems: &mut Problems) -> Option<CommonConfig> {
+        let database = problems.read("database-url", &self.database_url);
+        let connections = problems.within("database-connections", &self.database_connections, (2, 1_000));
+        let log: Option<tracing_subscriber::EnvFilter> = problems.read("log", &self.log);
+        let log_format = problems.read("log-format", &self.log_format);
+        Some(CommonConfig {
+            database: database?,
+            connections: connections?,
+            log: log.map(|_| self.log.clone())?,
+            log_format: log_format?,
+        })
+    }
+}
+
+impl ServeArgs {
+    fn read(&self, problems: &mut Problems) -> Option<ServeConfig> {
+        let listen = problems.read("listen", &self.listen);
+        let interval = problems.within("min-report-interval", &self.min_report_interval, (0.1, 600.0));
+        let reports = problems.within("reports-per-second", &self.reports_per_second, (1, 1_000_000));
+        Some(ServeConfig {
+            listen: listen?,
+            min_report_interval: Duration::from_secs_f64(interval?),
+            reports_per_second: reports?,
+            bootstrap: self.bootstrap,
+        })
+    }
+}
+
+impl FromStr for LogFormat {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err("must be 'text' or 'json'"),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
+fn unknown_variables() -> Vec<String> {
+    std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| name.starts_with("GALVO_") && !VARIABLES.contains(&name.as_str()))
+        .map(|name| format!("{name}: there is no such setting"))
+        .collect()
+}
+
+fn slug(text: &str) -> Result<Slug, &'static str> {
+    text.parse()
+}
+
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    let wrong = "must be a whole number followed by d, h, m or s, as in 90d";
+    let unit = text.chars().last().ok_or(wrong)?;
+    let number: u32 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong)?;
+    let seconds = match unit {
+        'd' => 86_400,
+        'h' => 3_600,
+        'm' => 60,
+        's' => 1,
+        _ => return Err(wrong),
+    };
+    Ok(Duration::from_secs(u64::from(number) * seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_a_unit() {
+        for (text, seconds) in [("90d", 7_776_000), ("12h", 43_200), ("30m", 1_800), ("0s", 0)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "d", "90", "1.5h", "-1d", "3w", "3 d", "9ä"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn all_problems_are_named_and_values_are_not() {
+        let cli = Cli::parse_from([
+            "galvo",
+            "--database-url=mysql://ada:geheim@db/x",
+            "--log-format=xml",
+            "serve",
+            "--listen=nowhere",
+            "--reports-per-second=0",
+        ]);
+        let error = cli.config().expect_err("four settings are wrong").to_string();
+        for flag in ["--database-url", "--log-format", "--listen", "--reports-per-second"] {
+            assert!(error.contains(flag), "{flag} is missing in: {error}");
+        }
+        assert!(!error.contains("geheim"), "{error}");
+    }
+}

@@ -1,0 +1,265 @@
+//! Values from outside with their bounds in the type. Reading one checks it, so that an error carries the
+//! place of the wrong value, and its JSON Schema states the same bound.
+
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+use chrono::{DateTime, Utc};
+use entity::Timestamp;
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, SeqAccess, Visitor},
+};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat, schema::Type},
+};
+
+/// The largest integer every JSON reader keeps exact.
+pub const MAX_EXACT_INTEGER: i64 = (1 << 53) - 1;
+
+/// The last second of the year 9999, after which RFC 3339 has no notation.
+const LAST_SECOND: f64 = 253_402_300_799.0;
+
+/// Text of at most `MAX` characters. NUL, which PostgreSQL cannot store, becomes U+FFFD.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Text<const MAX: usize>(String);
+
+impl<const MAX: usize> Text<MAX> {
+    /// The text, without its bound.
+    #[must_use]
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
+    /// The text, borrowed.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        // Counting characters is only needed when the bytes could be too many.
+        if text.len() > MAX && text.chars().count() > MAX {
+            return Err(D::Error::custom(format_args!("longer than {MAX} characters")));
+        }
+        Ok(Self(if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }))
+    }
+}
+
+impl<const MAX: usize> PartialSchema for Text<MAX> {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(Type::String).max_length(Some(MAX)).into()
+    }
+}
+
+impl<const MAX: usize> ToSchema for Text<MAX> {
+    fn name() -> Cow<'static, str> {
+        format!("Text{MAX}").into()
+    }
+}
+
+/// At most `MAX` items; reading stops at the first one too many.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List<T, const MAX: usize>(Vec<T>);
+
+impl<T, const MAX: usize> Default for List<T, MAX> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T, const MAX: usize> List<T, MAX> {
+    /// The items, without their bound.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<T> {
+        self.0
+    }
+}
+
+impl<T, const MAX: usize> std::ops::Deref for List<T, MAX> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Items<T, const MAX: usize>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for Items<T, MAX> {
+            type Value = List<T, MAX>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "an array of at most {MAX} items")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    if list.len() == MAX {
+                        return Err(A::Error::custom(format_args!("more than {MAX} items")));
+                    }
+                    list.push(item);
+                }
+                Ok(List(list))
+            }
+        }
+
+        deserializer.deserialize_seq(Items(PhantomData))
+    }
+}
+
+/// A whole number from 0 to 2^53 - 1: a count, or bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Count(i64);
+
+impl Count {
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = i64::deserialize(deserializer)?;
+        if (0..=MAX_EXACT_INTEGER).contains(&number) {
+            Ok(Self(number))
+        } else {
+            Err(D::Error::custom(format_args!("not between 0 and {MAX_EXACT_INTEGER}")))
+        }
+    }
+}
+
+impl PartialSchema for Count {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .minimum(Some(0))
+            .maximum(Some(MAX_EXACT_INTEGER))
+            .into()
+    }
+}
+
+impl ToSchema for Count {}
+
+/// A duration in seconds: finite, not negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Seconds(f64);
+
+impl Seconds {
+    /// The seconds.
+    #[must_use]
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        if seconds.is_finite() && seconds >= 0.0 {
+            Ok(Self(seconds))
+        } else {
+            Err(D::Error::custom("not a duration of 0 or more seconds"))
+        }
+    }
+}
+
+impl PartialSchema for Seconds {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Number)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Double)))
+            .minimum(Some(0.0))
+            .description(Some("seconds"))
+            .into()
+    }
+}
+
+impl ToSchema for Seconds {}
+
+/// A point in time as Dask writes it: seconds since 1970-01-01 UTC, up to the year 9999.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnixTime(DateTime<Utc>);
+
+impl UnixTime {
+    /// The time, to the millisecond.
+    #[must_use]
+    pub fn timestamp(self) -> Timestamp {
+        self.0.into()
+    }
+}
+
+impl<'de> Deserialize<'de> for UnixTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        if !(0.0..=LAST_SECOND).contains(&seconds) {
+            return Err(D::Error::custom("not a time in seconds between the years 1970 and 9999"));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the bounds above fit well into 53 bits")]
+        let milliseconds = (seconds * 1000.0).round() as i64;
+        DateTime::from_timestamp_millis(milliseconds).map(Self).ok_or_else(|| D::Error::custom("not a time"))
+    }
+}
+
+impl PartialSchema for UnixTime {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Number)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Double)))
+            .minimum(Some(0.0))
+            .maximum(Some(LAST_SECOND))
+            .description(Some("seconds since 1970-01-01 UTC"))
+            .into()
+    }
+}
+
+impl ToSchema for UnixTime {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_counts_characters_and_replaces_nul() {
+        let read = |json: &str| serde_json::from_str::<Text<3>>(json).map(Text::into_string);
+        assert_eq!(read(r#""äöü""#).expect("three characters"), "äöü");
+        assert_eq!(read(r#""a\u0000b""#).expect("NUL is replaced"), "a\u{fffd}b");
+        assert!(read(r#""abcd""#).is_err());
+    }
+
+    #[test]
+    fn numbers_keep_their_bounds() {
+        for (json, ok) in [
+            ("0", true),
+            ("9007199254740991", true),
+            ("9007199254740992", false),
+            ("-1", false),
+            ("1.5", false),
+        ] {
+            assert_eq!(serde_json::from_str::<Count>(json).is_ok(), ok, "{json}");
+        }
+        for (json, ok) in [("0", true), ("1e300", true), ("-0.1", false)] {
+            assert_eq!(serde_json::from_str::<Seconds>(json).is_ok(), ok, "{json}");
+        }
+        for (json, ok) in [("0", true), ("1795199678.5054", true), ("-1", false), ("253402300800", false)] {
+            assert_eq!(serde_json::from_str::<UnixTime>(json).is_ok(), ok, "{json}");
+        }
+        let time: UnixTime = serde_json::from_str("1795199678.5054").expect("a time");
+        assert_eq!(time.timestamp().timestamp_millis(), 1_795_199_678_505);
+    }
+
+    #[test]
+    fn a_list_stops_at_its_bound() {
+        assert_eq!(serde_json::from_str::<List<u8, 2>>("[1,2]").expect("two").into_vec(), [1, 2]);
+        assert!(serde_json::from_str::<List<u8, 2>>("[1,2,3]").is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! Computations: what was submitted at once.
+
+use async_graphql::{Enum, ID, Object};
+use chrono::{DateTime, Utc};
+use entity::{
+    computation::{self, Model},
+    ids::{ClusterId, ComputationId},
+};
+
+use super::{
+    cluster::Cluster,
+    connection::{Connection, PageArguments, connect},
+    error::ApiError,
+    error_occurrence::ErrorOccurrence,
+    id::GlobalId,
+    scope::AccountScope,
+    task_group::TaskGroup,
+};
+use crate::store::{ErrorParent, ErrorSort, TaskGroupParent, TaskGroupSort};
+
+/// Work submitted to a cluster: Dask's `Computation`. Graphs that arrive while the scheduler is busy join the
+/// computation under way.
+pub(super) struct Computation {
+    scope: AccountScope,
+    row: Model,
+}
+
+impl Computation {
+    pub(super) fn new(scope: &AccountScope, row: Model) -> Self {
+        Self { scope: scope.clone(), row }
+    }
+
+    pub(super) async fn find(
+        scope: &AccountScope,
+        id: (ClusterId, ComputationId),
+    ) -> Result<Option<Self>, ApiError> {
+        Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
+    }
+}
+
+/// Work submitted to a cluster: Dask's `Computation`. Graphs that arrive while the scheduler is busy join the
+/// computation under way.
+#[Object]
+impl Computation {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::Computation(self.row.account_id, self.row.cluster_id, self.row.id).into()
+    }
+
+    /// Dask's own identifier, a UUID.
+    async fn dask_id(&self) -> String {
+        self.row.id.to_string()
+    }
+
+    /// The cluster it was submitted to.
+    async fn cluster(&self) -> Result<Cluster, ApiError> {
+        Cluster::of(&self.scope, self.row.cluster_id).await
+    }
+
+    /// How far it is.
+    async fn state(&self) -> RunState {
+        self.row.state.into()
+    }
+
+    /// When it was submitted, by the scheduler's clock.
+    async fn started_at(&self) -> DateTime<Utc> {
+        self.row.started_at.0
+    }
+
+    /// When its last task finished, by the scheduler's clock; null before.
+    async fn ended_at(&self) -> Option<DateTime<Utc>> {
+        self.row.stopped_at.map(|time| time.0)
+    }
+
+    /// Seconds from submission to the end of the last task; null before.
+    async fn wall_seconds(&self) -> Option<f64> {
+        self.row.stopped_at.map(|stop| (stop.0 - self.row.started_at.0).as_seconds_f64())
+    }
+
+    /// The task groups it uses, in the order they were first seen. One that other computations use, too, counts
+    /// all of its tasks.
+    async fn task_groups(
+        &self,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<TaskGroup>, ApiError> {
+        let parent = TaskGroupParent::Computation(self.row.cluster_id, self.row.id);
+        let page = PageArguments { first, after, last, before };
+        connect(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+    }
+
+    /// The tasks of it that erred, the newest first.
+    async fn errors(
+        &self,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<ErrorOccurrence>, ApiError> {
+        let parent = ErrorParent::Computation(self.row.cluster_id, self.row.id);
+        let page = PageArguments { first, after, last, before };
+        connect(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
+    }
+}
+
+/// How far a computation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[graphql(remote = "computation::State")]
+pub(super) enum RunState {
+    /// Some tasks are unfinished.
+    Running,
+    /// All tasks are done and none erred.
+    Finished,
+    /// At least one task erred, and nothing runs any more.
+    Erred,
+    /// The scheduler closed before it was done.
+    Cancelled,
+}

@@ -1,0 +1,211 @@
+//! Lists, the way Relay pages them: the one connection all of them are.
+
+use std::{borrow::Cow, hash::Hash, sync::Arc};
+
+use async_graphql::{Object, ObjectType, OutputType, SimpleObject, TypeName};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use futures::future::BoxFuture;
+
+use super::{
+    error::ApiError,
+    loaders::{CountOf, PageOf, ParentList},
+    scalar::BigInt,
+    scope::AccountScope,
+};
+use crate::store::{
+    AccountStore,
+    page::{End, Key, Page, PageRequest, Sort},
+};
+
+/// How many items a page has unless the query says.
+const DEFAULT_LIMIT: i32 = 20;
+
+/// How many items a page has at most.
+const MAX_LIMIT: i32 = 100;
+
+/// Changes when cursors are written in another way, so that old ones are refused and not misread.
+const CURSOR_VERSION: u8 = 1;
+
+/// The paging arguments of a field, as they came.
+pub(super) struct PageArguments {
+    pub(super) first: Option<i32>,
+    pub(super) after: Option<String>,
+    pub(super) last: Option<i32>,
+    pub(super) before: Option<String>,
+}
+
+impl PageArguments {
+    /// Which page of a list in the order `sort` these ask for.
+    pub(super) fn request(self, sort: impl Sort) -> Result<PageRequest, ApiError> {
+        let (argument, limit, end) = match (self.first, self.last) {
+            (Some(_), Some(_)) => {
+                return Err(ApiError::InvalidArgument {
+                    argument: "last",
+                    reason: "only one of 'first' and 'last' can be given".to_owned(),
+                });
+            }
+            (first, None) => ("first", first.unwrap_or(DEFAULT_LIMIT), End::First),
+            (None, Some(last)) => ("last", last, End::Last),
+        };
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(ApiError::InvalidArgument {
+                argument,
+                reason: format!("must be between 1 and {MAX_LIMIT}, not {limit}"),
+            });
+        }
+        let key = |argument, cursor: Option<String>| {
+            cursor.map(|cursor| read_cursor(sort, &cursor).ok_or_else(|| bad_cursor(argument))).transpose()
+        };
+        Ok(PageRequest {
+            limit: limit.unsigned_abs().into(),
+            end,
+            after: key("after", self.after)?,
+            before: key("before", self.before)?,
+        })
+    }
+}
+
+fn bad_cursor(argument: &'static str) -> ApiError {
+    ApiError::InvalidArgument { argument, reason: "not a cursor of this list in this order".to_owned() }
+}
+
+fn write_cursor(sort: impl Sort, key: &Key) -> String {
+    let cursor = serde_json::to_vec(&(CURSOR_VERSION, sort.name(), key)).expect("numbers and text are JSON");
+    URL_SAFE_NO_PAD.encode(cursor)
+}
+
+fn read_cursor(sort: impl Sort, cursor: &str) -> Option<Key> {
+    let json = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    let (version, name, key): (u8, Cow<'_, str>, Key) = serde_json::from_slice(&json).ok()?;
+    (version == CURSOR_VERSION && name == sort.name() && sort.accepts(&key)).then_some(key)
+}
+
+/// How many items there are, asked only when the field is selected.
+pub(super) type TotalCount = Box<dyn Fn() -> BoxFuture<'static, Result<i64, ApiError>> + Send + Sync>;
+
+/// A page of a list.
+pub(super) struct Connection<Node> {
+    edges: Vec<Edge<Node>>,
+    has_previous_page: bool,
+    has_next_page: bool,
+    total: TotalCount,
+}
+
+/// An item and where it stands.
+pub(super) struct Edge<Node> {
+    cursor: String,
+    node: Node,
+}
+
+/// A page of a parent's list, read together with the same page of other parents' lists.
+pub(super) async fn connect<Parent, S, Row, Node>(
+    scope: &AccountScope,
+    parent: Parent,
+    sort: S,
+    page: PageArguments,
+    node: impl Fn(&AccountScope, Row) -> Node,
+) -> Result<Connection<Node>, ApiError>
+where
+    AccountStore: ParentList<Parent, S, Row = Row>,
+    Parent: Copy + Eq + Hash + Send + Sync + 'static,
+    S: Sort + Eq + Hash + 'static,
+    Row: Clone + Send + Sync + 'static,
+{
+    let request = page.request(sort)?;
+    let page = scope.loader.load_one(PageOf { parent, sort, request }).await?.unwrap_or_default();
+    let loader = Arc::clone(&scope.loader);
+    let total = move || -> BoxFuture<'static, _> {
+        let loader = Arc::clone(&loader);
+        Box::pin(async move { Ok(loader.load_one(CountOf(parent, sort)).await?.unwrap_or_default()) })
+    };
+    Ok(Connection::new(page, sort, |row| node(scope, row), Box::new(total)))
+}
+
+impl<Node> Connection<Node> {
+    /// The page as a connection: `node` makes a node of each row.
+    pub(super) fn new<Row>(
+        page: Page<Row>,
+        sort: impl Sort,
+        node: impl Fn(Row) -> Node,
+        total: TotalCount,
+    ) -> Self {
+        Self {
+            has_previous_page: page.has_previous,
+            has_next_page: page.has_next,
+            edges: page
+                .rows
+                .into_iter()
+                .map(|(key, row)| Edge { cursor: write_cursor(sort, &key), node: node(row) })
+                .collect(),
+            total,
+        }
+    }
+}
+
+impl<Node: ObjectType> TypeName for Connection<Node> {
+    fn type_name() -> Cow<'static, str> {
+        format!("{}Connection", Node::type_name()).into()
+    }
+}
+
+/// A page of a list, paged as Relay's cursor connections.
+#[Object(name_type)]
+impl<Node: ObjectType> Connection<Node> {
+    /// The items with their cursors.
+    async fn edges(&self) -> &[Edge<Node>] {
+        &self.edges
+    }
+
+    /// The items without their cursors.
+    async fn nodes(&self) -> Vec<&Node> {
+        self.edges.iter().map(|edge| &edge.node).collect()
+    }
+
+    /// Where this page stands in the list.
+    async fn page_info(&self) -> PageInfo {
+        PageInfo {
+            has_next_page: self.has_next_page,
+            has_previous_page: self.has_previous_page,
+            start_cursor: self.edges.first().map(|edge| edge.cursor.clone()),
+            end_cursor: self.edges.last().map(|edge| edge.cursor.clone()),
+        }
+    }
+
+    /// How many items the whole list has. Counted only when asked for.
+    async fn total_count(&self) -> Result<BigInt, ApiError> {
+        (self.total)().await.map(BigInt)
+    }
+}
+
+impl<Node: OutputType> TypeName for Edge<Node> {
+    fn type_name() -> Cow<'static, str> {
+        format!("{}Edge", Node::type_name()).into()
+    }
+}
+
+/// An item of a list with its cursor.
+#[Object(name_type)]
+impl<Node: ObjectType> Edge<Node> {
+    /// Where the item stands: give it as `after` or `before` to page on from here.
+    async fn cursor(&self) -> &str {
+        &self.cursor
+    }
+
+    /// The item.
+    async fn node(&self) -> &Node {
+        &self.node
+    }
+}
+
+/// Where a page stands in its list.
+#[derive(SimpleObject)]
+struct PageInfo {
+    /// Whether items are known to follow this page.
+    has_next_page: bool,
+    /// Whether items are known to lie before this page.
+    has_previous_page: bool,
+    /// The first item's cursor; null when the page is empty.
+    start_cursor: Option<String>,
+    /// The last item's cursor; null when the page is empty.
+    end_cursor: Option<String>,
+}

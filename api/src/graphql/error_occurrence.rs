@@ -1,0 +1,94 @@
+//! Errors: tasks that failed.
+
+use async_graphql::{ID, Object};
+use chrono::{DateTime, Utc};
+use entity::{
+    error_occurrence::Model,
+    ids::{ClusterId, ErrorOccurrenceId},
+};
+
+use super::{
+    cluster::Cluster, computation::Computation, error::ApiError, id::GlobalId, scope::AccountScope,
+    task_group::TaskGroup,
+};
+
+/// A task that erred itself, after its last retry.
+pub(super) struct ErrorOccurrence {
+    scope: AccountScope,
+    row: Model,
+}
+
+impl ErrorOccurrence {
+    pub(super) fn new(scope: &AccountScope, row: Model) -> Self {
+        Self { scope: scope.clone(), row }
+    }
+
+    pub(super) async fn find(
+        scope: &AccountScope,
+        cluster: ClusterId,
+        id: ErrorOccurrenceId,
+    ) -> Result<Option<Self>, ApiError> {
+        Ok(scope.store.error(cluster, id).await?.map(|row| Self::new(scope, row)))
+    }
+}
+
+/// A task that erred itself, after its last retry. Tasks that only depend on it are counted, not listed.
+#[Object]
+impl ErrorOccurrence {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::ErrorOccurrence(self.row.account_id, self.row.cluster_id, self.row.id).into()
+    }
+
+    /// The cluster it happened on.
+    async fn cluster(&self) -> Result<Cluster, ApiError> {
+        Cluster::of(&self.scope, self.row.cluster_id).await
+    }
+
+    /// The computation it happened in, if known.
+    async fn computation(&self) -> Result<Option<Computation>, ApiError> {
+        match self.row.computation_id {
+            Some(id) => Computation::find(&self.scope, (self.row.cluster_id, id)).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The group the task belongs to, if known.
+    async fn task_group(&self) -> Result<Option<TaskGroup>, ApiError> {
+        match self.row.task_group_id {
+            Some(id) => TaskGroup::find(&self.scope, (self.row.cluster_id, id)).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The task's key.
+    async fn key(&self) -> &str {
+        &self.row.key
+    }
+
+    /// The exception's class, if it can be told.
+    #[graphql(name = "type")]
+    async fn exception_type(&self) -> Option<&str> {
+        self.row.exception_type.as_deref()
+    }
+
+    /// The exception's text, as Dask gives it.
+    async fn message(&self) -> &str {
+        &self.row.message
+    }
+
+    /// The traceback, as Dask gives it; empty when a worker died instead of raising.
+    async fn traceback(&self) -> &str {
+        &self.row.traceback
+    }
+
+    /// Address of the worker it happened on, if known.
+    async fn worker(&self) -> Option<&str> {
+        self.row.worker.as_deref()
+    }
+
+    /// When the scheduler learnt of it, by its clock.
+    async fn at(&self) -> DateTime<Utc> {
+        self.row.occurred_at.0
+    }
+}

@@ -1,0 +1,50 @@
+//! Anything with a global identifier, found again by it.
+
+use async_graphql::{ID, Interface};
+
+use super::{
+    account::Account, cluster::Cluster, computation::Computation, error::ApiError,
+    error_occurrence::ErrorOccurrence, id::GlobalId, scope::AccountScope, task_group::TaskGroup, user::User,
+};
+
+/// A thing with a global identifier.
+#[derive(Interface)]
+#[graphql(field(
+    name = "id",
+    ty = "ID",
+    desc = "The global identifier, opaque; `node` finds the thing by it."
+))]
+pub(super) enum Node {
+    Account(Account),
+    User(User),
+    Cluster(Box<Cluster>),
+    Computation(Computation),
+    TaskGroup(Box<TaskGroup>),
+    ErrorOccurrence(Box<ErrorOccurrence>),
+}
+
+impl Node {
+    /// The thing `id` names. `None` when it does not exist, when it belongs to another account, and when the
+    /// text names nothing: from outside these look the same.
+    pub(super) async fn find(scope: &AccountScope, id: &ID) -> Result<Option<Self>, ApiError> {
+        let Some(id) = GlobalId::parse(id).filter(|id| id.account() == scope.account.id) else {
+            return Ok(None);
+        };
+        Ok(match id {
+            GlobalId::Account(_) => Some(Self::Account(Account(scope.clone()))),
+            GlobalId::User(_, id) => User::find(scope, id).await?.map(Self::User),
+            GlobalId::Cluster(_, id) => {
+                Cluster::find(scope, id).await?.map(|node| Self::Cluster(Box::new(node)))
+            }
+            GlobalId::Computation(_, cluster, id) => {
+                Computation::find(scope, (cluster, id)).await?.map(Self::Computation)
+            }
+            GlobalId::TaskGroup(_, cluster, id) => {
+                TaskGroup::find(scope, (cluster, id)).await?.map(|node| Self::TaskGroup(Box::new(node)))
+            }
+            GlobalId::ErrorOccurrence(_, cluster, id) => ErrorOccurrence::find(scope, cluster, id)
+                .await?
+                .map(|node| Self::ErrorOccurrence(Box::new(node))),
+        })
+    }
+}

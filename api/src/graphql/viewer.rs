@@ -1,0 +1,44 @@
+//! Who is asking.
+
+use async_graphql::{Enum, Object};
+use entity::api_token::Scope;
+
+use super::{account::Account, scope::AccountScope, user::User};
+use crate::auth;
+
+/// What credentials may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[graphql(remote = "Scope")]
+pub(super) enum TokenScope {
+    /// Send reports.
+    Ingest,
+    /// Read everything in the account.
+    Read,
+    /// Change things.
+    Admin,
+}
+
+/// Who is asking, and what the credentials allow.
+pub(super) struct Viewer {
+    pub(super) scope: AccountScope,
+    pub(super) viewer: auth::Viewer,
+}
+
+/// Who is asking, and what the credentials allow.
+#[Object]
+impl Viewer {
+    /// The user the credentials stand for.
+    async fn user(&self) -> User {
+        User::new(&self.scope, self.viewer.user().clone())
+    }
+
+    /// The account the credentials open.
+    async fn account(&self) -> Account {
+        Account(self.scope.clone())
+    }
+
+    /// What the credentials may be used for.
+    async fn scopes(&self) -> Vec<TokenScope> {
+        self.viewer.scopes().iter().copied().map(TokenScope::from).collect()
+    }
+}

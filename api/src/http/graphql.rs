@@ -1,0 +1,230 @@
+//! GraphQL over HTTP around async-graphql's executor: JSON bodies only, queries only on GET, and the status
+//! codes of the specification. GraphiQL, from our own files, for browsers.
+
+use async_graphql::{
+    Name, Request, Response as GraphQlResponse, Variables,
+    parser::types::{ExecutableDocument, OperationType},
+};
+use axum::{
+    Json,
+    body::Body,
+    extract::{Path, RawQuery, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use entity::api_token::Scope;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    body::{self, Limits},
+    problem::Problem,
+    state::AppState,
+};
+
+/// How large a query with its variables may be.
+const LIMITS: Limits = Limits { sent: 1 << 20, inflated: 1 << 20 };
+
+/// How many errors an answer lists.
+const MAX_ERRORS: usize = 5;
+
+/// The media type the specification of GraphQL over HTTP adds.
+const GRAPHQL_JSON: &str = "application/graphql-response+json";
+
+/// A request's parameters, as the specification names them.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Parameters {
+    query: String,
+    #[serde(default)]
+    operation_name: Option<String>,
+    #[serde(default)]
+    variables: Option<Map<String, Value>>,
+    /// Accepted, because the specification reserves it, and not looked at.
+    #[serde(default, rename = "extensions")]
+    _extensions: Option<Map<String, Value>>,
+}
+
+/// The two media types an answer can have. They differ in the status of a request that could not be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MediaType {
+    GraphQl,
+    Json,
+}
+
+pub(super) async fn post(State(state): State<AppState>, headers: HeaderMap, body: Body) -> Response {
+    answer(&headers, async {
+        let json = body::read_json(&headers, body, LIMITS).await?;
+        if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+            return Err(Problem::malformed("batches are not supported: send one operation a request"));
+        }
+        execute(&state, &headers, body::parse(&json)?, Allowed::Everything).await
+    })
+    .await
+}
+
+pub(super) async fn get(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let parameters = query.as_deref().unwrap_or_default();
+    if parameters.is_empty() && accepts(&headers, "text/html") {
+        return page();
+    }
+    answer(&headers, async {
+        execute(&state, &headers, from_query_string(parameters)?, Allowed::Queries).await
+    })
+    .await
+}
+
+/// One of the files of the GraphiQL page.
+pub(super) async fn asset(Path(name): Path<String>) -> Response {
+    let file = match name.as_str() {
+        "graphiql.min.js" => (SCRIPT, include_bytes!("../../assets/graphiql/graphiql.min.js").as_slice()),
+        "graphiql.min.css" => (STYLE, include_bytes!("../../assets/graphiql/graphiql.min.css").as_slice()),
+        "graphiql-init.js" => (SCRIPT, include_bytes!("../../assets/graphiql/graphiql-init.js").as_slice()),
+        "react.production.min.js" => {
+            (SCRIPT, include_bytes!("../../assets/graphiql/react.production.min.js").as_slice())
+        }
+        "react-dom.production.min.js" => {
+            (SCRIPT, include_bytes!("../../assets/graphiql/react-dom.production.min.js").as_slice())
+        }
+        _ => return Problem::not_found().into_response(),
+    };
+    let (content_type, bytes) = file;
+    ([(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, "max-age=3600")], bytes).into_response()
+}
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+fn page() -> Response {
+    let policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+                  font-src 'self' data:; worker-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'";
+    (
+        [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, policy)],
+        include_str!("../../assets/graphiql/index.html"),
+    )
+        .into_response()
+}
+
+/// What the method allows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Allowed {
+    Everything,
+    Queries,
+}
+
+async fn execute(
+    state: &AppState,
+    headers: &HeaderMap,
+    parameters: Parameters,
+    allowed: Allowed,
+) -> Result<GraphQlResponse, Problem> {
+    let viewer = state.viewer(headers, Scope::Read).await?;
+    let mut request = Request::new(parameters.query);
+    request.operation_name = parameters.operation_name;
+    request.variables = Variables::from_json(Value::Object(parameters.variables.unwrap_or_default()));
+    let operation = request.operation_name.clone();
+    match request.parsed_query() {
+        Ok(document) if allowed == Allowed::Queries && !is_query(document, operation.as_deref()) => {
+            return Err(Problem::only_queries_by_get());
+        }
+        Ok(_) => {}
+        Err(error) => return Ok(GraphQlResponse::from_errors(vec![error])),
+    }
+    Ok(state.schema.execute(request, viewer, &state.store).await)
+}
+
+/// Whether the operation to be run only reads. One that cannot be told is left to the executor to refuse.
+fn is_query(document: &ExecutableDocument, operation: Option<&str>) -> bool {
+    document
+        .operations
+        .iter()
+        .filter(|(name, _)| operation.is_none() || name.map(Name::as_str) == operation)
+        .all(|(_, definition)| definition.node.ty == OperationType::Query)
+}
+
+/// Writes the answer in the media type the client asked for.
+async fn answer(
+    headers: &HeaderMap,
+    outcome: impl Future<Output = Result<GraphQlResponse, Problem>>,
+) -> Response {
+    let Some(media_type) = media_type(headers) else {
+        return Problem::not_acceptable(format!("answers are {GRAPHQL_JSON} or application/json"))
+            .into_response();
+    };
+    let mut response = match outcome.await {
+        Ok(response) => executed(response, media_type),
+        Err(problem) => {
+            let body = errors(problem.code(), problem.message());
+            problem.with_body(Json(body))
+        }
+    };
+    let content_type = match media_type {
+        MediaType::GraphQl => "application/graphql-response+json; charset=utf-8",
+        MediaType::Json => "application/json; charset=utf-8",
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn executed(mut response: GraphQlResponse, media_type: MediaType) -> Response {
+    // An error without a path stopped the request before anything ran: then there is no data, not null data.
+    let refused = !response.errors.is_empty() && response.errors.iter().all(|error| error.path.is_empty());
+    response.errors.truncate(MAX_ERRORS);
+    for error in &mut response.errors {
+        let extensions = error.extensions.get_or_insert_default();
+        if extensions.get("code").is_none() {
+            extensions.set("code", if refused { "GRAPHQL_VALIDATION_FAILED" } else { "BAD_USER_INPUT" });
+        }
+    }
+    let status =
+        if refused && media_type == MediaType::GraphQl { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    if refused {
+        return (status, Json(json!({ "errors": response.errors }))).into_response();
+    }
+    (status, Json(response)).into_response()
+}
+
+fn errors(code: &str, message: &str) -> Value {
+    json!({ "errors": [{ "message": message, "extensions": { "code": code } }] })
+}
+
+fn from_query_string(query: &str) -> Result<Parameters, Problem> {
+    let mut parameters = Map::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let value = match &*name {
+            "query" | "operationName" => Value::String(value.into_owned()),
+            "variables" | "extensions" => serde_json::from_str(&value).map_err(|_| {
+                Problem::invalid(format!("/{name}"), format!("'{name}' must be a JSON object"))
+            })?,
+            _ => continue,
+        };
+        parameters.insert(name.into_owned(), value);
+    }
+    body::parse(Value::Object(parameters).to_string().as_bytes())
+}
+
+/// The first of our media types the client lists; JSON when it lists none or anything goes.
+fn media_type(headers: &HeaderMap) -> Option<MediaType> {
+    let Some(accept) = headers.get(header::ACCEPT) else { return Some(MediaType::Json) };
+    let accept = accept.to_str().ok()?;
+    ranges(accept).find_map(|range| match range.as_str() {
+        GRAPHQL_JSON => Some(MediaType::GraphQl),
+        "application/json" | "application/*" | "*/*" => Some(MediaType::Json),
+        _ => None,
+    })
+}
+
+fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| ranges(accept).any(|range| range == media_type))
+}
+
+fn ranges(accept: &str) -> impl Iterator<Item = String> {
+    accept.split(',').filter_map(|range| Some(range.split(';').next()?.trim().to_ascii_lowercase()))
+}

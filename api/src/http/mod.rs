@@ -1,0 +1,14 @@
+//! axum only: from bytes to what `app` and `graphql` understand, and back.
+
+mod body;
+mod graphql;
+mod health;
+mod landing;
+mod preload;
+mod problem;
+mod report;
+mod router;
+mod state;
+
+pub use router::{openapi, router};
+pub use state::AppState;

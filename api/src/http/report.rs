@@ -1,0 +1,58 @@
+//! `POST /api/v1/reports`: where the plugin reports.
+
+use axum::{Json, body::Body, extract::State, http::HeaderMap};
+use entity::api_token::Scope;
+use governor::clock::{Clock, DefaultClock};
+
+use super::{
+    body::{self, Limits},
+    problem::{ErrorBody, Problem},
+    state::AppState,
+};
+use crate::domain::report::{Acknowledgement, Report};
+
+/// How large a report may be.
+const LIMITS: Limits = Limits { sent: 8 << 20, inflated: 32 << 20 };
+
+/// Take a report of a scheduler
+///
+/// The answer comes after the report is stored whole. A report that was not answered may be sent again, and so
+/// may any other: values are cumulative, and a row keeps those of the highest `sequence`.
+/// The body may be compressed (`Content-Encoding: gzip`); at most 8 MiB as sent and 32 MiB decompressed.
+#[utoipa::path(
+    post,
+    path = "/api/v1/reports",
+    tag = "ingest",
+    security(("token" = ["ingest"])),
+    request_body = Report,
+    responses(
+        (status = 200, description = "Stored.", body = Acknowledgement),
+        (status = 400, description = "A value is wrong; `pointer` names it. Nothing was stored.", body = ErrorBody),
+        (status = 401, description = "No valid token.", body = ErrorBody),
+        (status = 403, description = "The token lacks the scope `ingest` or opens another account.", body = ErrorBody),
+        (status = 408, description = "The body did not arrive in time.", body = ErrorBody),
+        (status = 413, description = "The body is too large, as sent or decompressed.", body = ErrorBody),
+        (status = 415, description = "Not JSON, or a content encoding other than gzip.", body = ErrorBody),
+        (status = 429, description = "Too many reports with this token; see Retry-After.", body = ErrorBody),
+        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
+        (status = 503, description = "The store or the server is busy or away; see Retry-After.", body = ErrorBody),
+    )
+)]
+pub(super) async fn post(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Acknowledgement>, Problem> {
+    let viewer = state.viewer(&headers, Scope::Ingest).await?;
+    state.report_quota.check_key(&viewer.token_id()).map_err(|busy| {
+        let wait = busy.wait_time_from(DefaultClock::default().now());
+        Problem::rate_limited(wait.as_secs() + 1)
+    })?;
+    let _place = state
+        .reports_under_way
+        .try_acquire()
+        .map_err(|_| Problem::unavailable("too many reports are being stored, try again later"))?;
+    let json = body::read_json(&headers, body, LIMITS).await?;
+    let report: Report = body::parse(&json)?;
+    Ok(Json(state.reports.record(&viewer, report).await?))
+}

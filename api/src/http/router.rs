@@ -1,0 +1,91 @@
+//! Every address, and what all of them have in common.
+
+use axum::{
+    Json, Router,
+    http::HeaderValue,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use tower::ServiceBuilder;
+use tower_http::{catch_panic::CatchPanicLayer, set_header::SetResponseHeaderLayer, trace::TraceLayer};
+use utoipa::{
+    OpenApi,
+    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{graphql, health, landing, preload, problem::Problem, report, state::AppState};
+
+/// The REST routes' description, without the routes.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Galvo",
+        description = "REST routes of the Galvo analytics server for Dask. Questions are asked at /graphql.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    modifiers(&Token),
+    tags(
+        (name = "ingest", description = "What schedulers report."),
+        (name = "plugin", description = "What runs on schedulers."),
+        (name = "operations", description = "What operators watch."),
+    )
+)]
+struct Description;
+
+struct Token;
+
+impl utoipa::Modify for Token {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .bearer_format("<identifier>-<secret>")
+            .description(Some("An API token. The words Token and ApiToken may stand for Bearer."))
+            .build();
+        openapi.components.get_or_insert_default().add_security_scheme("token", SecurityScheme::Http(scheme));
+    }
+}
+
+/// All routes with their handlers.
+pub fn router(state: AppState) -> Router {
+    let (described, _) = described().split_for_parts();
+    described
+        .route("/", get(landing::get))
+        .route("/graphql", get(graphql::get).post(graphql::post))
+        .route("/graphql/assets/{name}", get(graphql::asset))
+        .route("/api/v1/openapi.json", get(async || Json(openapi())))
+        // A server setting that ends in a slash makes the `coiled` client ask for this.
+        .route("//api/v2/analytics/preload", get(preload::get))
+        .fallback(async || Problem::not_found())
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        .with_state(state)
+        .layer(
+            ServiceBuilder::new()
+                .layer(TraceLayer::new_for_http())
+                .layer(SetResponseHeaderLayer::if_not_present(
+                    axum::http::header::X_CONTENT_TYPE_OPTIONS,
+                    HeaderValue::from_static("nosniff"),
+                ))
+                .layer(CatchPanicLayer::custom(panicked)),
+        )
+}
+
+/// The REST routes' description, made of the routes themselves.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    described().split_for_parts().1
+}
+
+fn described() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(report::post))
+        .routes(routes!(preload::get))
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+}
+
+/// A handler that panicked has a defect; the connection does not have to suffer for it.
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
+fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
+    Problem::panicked(panic.as_ref()).into_response()
+}

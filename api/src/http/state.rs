@@ -1,0 +1,67 @@
+//! What handlers share.
+
+use std::{num::NonZeroU32, sync::Arc};
+
+use axum::http::{HeaderMap, header};
+use entity::{api_token::Scope, ids::ApiTokenId};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+use super::problem::Problem;
+use crate::{
+    app::Reports,
+    auth::{Authenticator, Viewer},
+    clock::Clock,
+    config::ServeConfig,
+    graphql::Schema,
+    store::{Store, SystemStore},
+};
+
+/// A token may send reports of this many seconds at once, since clusters started together report together.
+const BURST_SECONDS: u32 = 10;
+
+/// Reports that are being stored at one time, at the most; more are told to come back. What waits for the
+/// store holds its body in memory.
+const MAX_REPORTS_UNDER_WAY: usize = 64;
+
+/// What handlers share.
+#[derive(Clone)]
+pub struct AppState {
+    pub(super) store: Store,
+    pub(super) system: SystemStore,
+    pub(super) authenticator: Authenticator,
+    pub(super) schema: Schema,
+    pub(super) reports: Reports,
+    pub(super) report_quota: Arc<DefaultKeyedRateLimiter<ApiTokenId>>,
+    pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
+}
+
+impl AppState {
+    /// Puts the handlers' parts together.
+    #[must_use]
+    pub fn new(store: Store, clock: Arc<dyn Clock>, config: &ServeConfig) -> Self {
+        let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
+        let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
+        Self {
+            system: store.system(),
+            authenticator: Authenticator::new(store.system(), Arc::clone(&clock)),
+            schema: Schema::build(),
+            reports: Reports::new(store.clone(), clock, config.min_report_interval.as_secs_f64()),
+            report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
+            reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
+            store,
+        }
+    }
+
+    /// The viewer behind a request, if the credentials are for `scope`.
+    pub(super) async fn viewer(&self, headers: &HeaderMap, scope: Scope) -> Result<Viewer, Problem> {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let authorization = values.next().map(axum::http::HeaderValue::as_bytes);
+        if values.next().is_some() {
+            // Which of two would count is a matter of taste, and proxies have others.
+            return Err(Problem::unauthenticated("only one Authorization header can be sent"));
+        }
+        let viewer = self.authenticator.viewer(authorization).await?;
+        viewer.require(scope)?;
+        Ok(viewer)
+    }
+}

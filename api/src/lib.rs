@@ -1,0 +1,17 @@
+//! The Galvo analytics server: what Dask clusters report is kept, and GraphQL answers questions about it.
+//!
+//! Calls go downwards only: `http` to `graphql` to `app` to `domain`, `store`; `ARCHITECTURE.md` has the
+//! whole picture.
+
+pub mod app;
+pub mod auth;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod domain;
+mod error;
+pub mod graphql;
+pub mod http;
+pub mod server;
+pub mod store;
+pub mod telemetry;

@@ -1,0 +1,215 @@
+//! Clusters: one row per scheduler, written by every report.
+
+use entity::{
+    Timestamp,
+    cluster::{Column, DesiredState, Entity, Model, Status},
+    ids::{AccountId, ClusterId, UserId},
+};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
+    sea_query::{Expr, OnConflict},
+};
+
+use super::{
+    error::StoreError,
+    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    scoped::AccountStore,
+};
+use crate::domain::{
+    bounded::{Count, Text, UnixTime},
+    report::Report,
+};
+
+/// The orders clusters can be listed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClusterSort {
+    /// The scheduler that started last comes first.
+    NewestFirst,
+    /// The scheduler that started first comes first.
+    OldestFirst,
+}
+
+impl Sort for ClusterSort {
+    type Entity = Entity;
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::NewestFirst => "started_at:desc",
+            Self::OldestFirst => "started_at:asc",
+        }
+    }
+
+    fn columns(self) -> Vec<Column> {
+        vec![Column::StartedAt, Column::Id]
+    }
+
+    fn descending(self) -> bool {
+        self == Self::NewestFirst
+    }
+
+    fn accepts(self, key: &Key) -> bool {
+        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Integer(_)])
+    }
+
+    fn key(self, row: &Model) -> Key {
+        Key(vec![row.started_at.into(), row.id.into()])
+    }
+}
+
+impl AccountStore {
+    /// A page of the account's clusters.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.cluster.page", skip_all)]
+    pub async fn cluster_page(
+        &self,
+        sort: ClusterSort,
+        request: &PageRequest,
+    ) -> Result<Page<Model>, StoreError> {
+        page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+    }
+
+    /// How many clusters the account has.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.cluster.count", skip_all)]
+    pub async fn cluster_count(&self) -> Result<u64, StoreError> {
+        Ok(self.select::<Entity>().count(&self.reads()).await?)
+    }
+
+    /// The clusters that exist among `ids`, in no particular order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.cluster.by_id", skip_all)]
+    pub async fn clusters_by_id(&self, ids: &[ClusterId]) -> Result<Vec<Model>, StoreError> {
+        Ok(self.select::<Entity>().filter(Column::Id.is_in(ids.iter().copied())).all(&self.reads()).await?)
+    }
+
+    /// Says what the account wants of a cluster; `None` when there is no such cluster.
+    ///
+    /// # Errors
+    /// When the database does not answer; nothing is changed then.
+    #[tracing::instrument(name = "store.cluster.set_desired_state", skip_all)]
+    pub async fn set_desired_state(
+        &self,
+        id: ClusterId,
+        state: DesiredState,
+    ) -> Result<Option<Model>, StoreError> {
+        self.update::<Entity>()
+            .col_expr(Column::DesiredState, Expr::val(state))
+            .filter(Column::Id.eq(id))
+            .exec(&self.writes())
+            .await?;
+        Ok(self.select::<Entity>().filter(Column::Id.eq(id)).one(&self.writes()).await?)
+    }
+
+    /// The cluster of a scheduler, held against other writers until the transaction ends.
+    pub(crate) async fn lock_cluster(&self, scheduler_id: &str) -> Result<Option<Model>, StoreError> {
+        let select = self.select::<Entity>().filter(Column::SchedulerId.eq(scheduler_id)).lock_exclusive();
+        Ok(select.one(&self.writes()).await?)
+    }
+
+    /// Adds the cluster of a scheduler. Returns whether it did: not if the identifier is taken or another
+    /// report of the same scheduler was faster.
+    pub(crate) async fn add_cluster(
+        &self,
+        id: ClusterId,
+        user: UserId,
+        now: Timestamp,
+        report: &Report,
+    ) -> Result<bool, StoreError> {
+        let kept = Kept {
+            account_id: self.account_id(),
+            id,
+            user_id: Some(user),
+            desired_state: DesiredState::Running,
+            first_seen_at: now,
+            last_seen_at: now,
+        };
+        // Without a target, because either unique key may be the one that is taken.
+        let add_or_nothing = OnConflict::new().do_nothing().to_owned();
+        Ok(self.insert::<Entity>(vec![row(kept, report)], &add_or_nothing).await? == 1)
+    }
+
+    /// Writes what a report says over the cluster `known`, unless a newer one was there before; that the
+    /// scheduler was heard of counts in any case.
+    pub(crate) async fn update_cluster(
+        &self,
+        known: Model,
+        now: Timestamp,
+        report: &Report,
+    ) -> Result<(), StoreError> {
+        let last_seen_at = Timestamp::from(known.last_seen_at.0.max(now.0));
+        let row = if report.sequence.get() > known.sequence {
+            let Model { account_id, id, user_id, desired_state, first_seen_at, .. } = known;
+            row(Kept { account_id, id, user_id, desired_state, first_seen_at, last_seen_at }, report)
+        } else {
+            Model { last_seen_at, ..known }
+        };
+        self.update::<Entity>()
+            .filter(Column::Id.eq(row.id))
+            .set(row.into_active_model().reset_all())
+            .exec(&self.writes())
+            .await?;
+        Ok(())
+    }
+}
+
+/// What a report has no say in.
+#[derive(Clone, Copy)]
+struct Kept {
+    account_id: AccountId,
+    id: ClusterId,
+    user_id: Option<UserId>,
+    desired_state: DesiredState,
+    first_seen_at: Timestamp,
+    last_seen_at: Timestamp,
+}
+
+fn row(kept: Kept, report: &Report) -> Model {
+    let Report { cluster, dropped, .. } = report;
+    let totals = &cluster.totals;
+    let text = |text: &Option<Text<2_048>>| text.as_ref().map(|text| text.as_str().to_owned());
+    Model {
+        account_id: kept.account_id,
+        id: kept.id,
+        scheduler_id: report.scheduler_id.as_str().to_owned(),
+        user_id: kept.user_id,
+        name: text(&cluster.name),
+        address: text(&cluster.address),
+        dashboard_url: text(&cluster.dashboard_url),
+        status: if report.is_final { Status::Closed } else { Status::Running },
+        desired_state: kept.desired_state,
+        sequence: report.sequence.get(),
+        reported_at: report.sent_at.timestamp(),
+        interval_seconds: report.interval_seconds.get(),
+        first_seen_at: kept.first_seen_at,
+        last_seen_at: kept.last_seen_at,
+        started_at: cluster.started_at.timestamp(),
+        // A final report without its own time closed when it was sent.
+        closed_at: report.is_final.then(|| cluster.closed_at.unwrap_or(report.sent_at).timestamp()),
+        close_reason: text(&cluster.close_reason),
+        idle_since: cluster.idle_since.map(UnixTime::timestamp),
+        workers: cluster.workers.get(),
+        threads: cluster.threads.get(),
+        memory_limit_bytes: cluster.memory_limit_bytes.map(Count::get),
+        memory_used_bytes: cluster.memory_used_bytes.get(),
+        total_tasks: totals.tasks.get(),
+        total_tasks_succeeded: totals.tasks_succeeded.get(),
+        total_tasks_erred: totals.tasks_erred.get(),
+        total_errors: totals.errors.get(),
+        total_compute_seconds: totals.compute_seconds.get(),
+        total_transfer_seconds: totals.transfer_seconds.get(),
+        total_thread_seconds: totals.thread_seconds.get(),
+        total_bytes: totals.bytes.get(),
+        total_workers: totals.workers.get(),
+        peak_workers: totals.peak_workers.get(),
+        peak_threads: totals.peak_threads.get(),
+        dropped_computations: dropped.computations.get(),
+        dropped_task_groups: dropped.task_groups.get(),
+        dropped_errors: dropped.errors.get(),
+    }
+}

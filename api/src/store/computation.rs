@@ -1,0 +1,134 @@
+//! Computations and their links to task groups.
+
+use std::collections::{BTreeMap, HashMap};
+
+use entity::{
+    computation::{Column, Entity, Model},
+    computation_task_group as link,
+    ids::{ClusterId, ComputationId},
+};
+use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect, sea_query::ExprTrait};
+
+use super::{
+    error::StoreError,
+    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    scoped::AccountStore,
+    upsert::{first_wins, newest_wins},
+};
+use crate::domain::{bounded::UnixTime, report::ComputationReport};
+
+/// The orders computations can be listed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ComputationSort {
+    /// The computation that started last comes first.
+    NewestFirst,
+}
+
+impl Sort for ComputationSort {
+    type Entity = Entity;
+
+    fn name(self) -> &'static str {
+        "started_at:desc"
+    }
+
+    fn columns(self) -> Vec<Column> {
+        vec![Column::StartedAt, Column::Id]
+    }
+
+    fn descending(self) -> bool {
+        true
+    }
+
+    fn accepts(self, key: &Key) -> bool {
+        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+    }
+
+    fn key(self, row: &Model) -> Key {
+        Key(vec![row.started_at.into(), row.id.into()])
+    }
+}
+
+impl AccountStore {
+    /// The same page of the computations of each cluster, in the order of `clusters`.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.computation.pages", skip_all)]
+    pub async fn computation_pages(
+        &self,
+        clusters: &[ClusterId],
+        sort: ComputationSort,
+        request: &PageRequest,
+    ) -> Result<Vec<Page<Model>>, StoreError> {
+        let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
+        page::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
+    }
+
+    /// How many computations each cluster has; clusters without any are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.computation.counts", skip_all)]
+    pub async fn computation_counts(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, i64>, StoreError> {
+        let counts: Vec<(ClusterId, i64)> = self
+            .select::<Entity>()
+            .select_only()
+            .column(Column::ClusterId)
+            .column_as(Column::Id.count(), "count")
+            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .group_by(Column::ClusterId)
+            .into_tuple()
+            .all(&self.reads())
+            .await?;
+        Ok(counts.into_iter().collect())
+    }
+
+    /// The computations that exist among `ids`, in no particular order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.computation.by_id", skip_all)]
+    pub async fn computations_by_id(
+        &self,
+        ids: &[(ClusterId, ComputationId)],
+    ) -> Result<Vec<Model>, StoreError> {
+        let one_of = ids.iter().fold(Condition::any(), |any, (cluster, id)| {
+            any.add(Column::ClusterId.eq(*cluster).and(Column::Id.eq(*id)))
+        });
+        Ok(self.select::<Entity>().filter(one_of).all(&self.reads()).await?)
+    }
+
+    /// Writes what a report says of computations, and the links it names.
+    pub(crate) async fn record_computations(
+        &self,
+        cluster: ClusterId,
+        sequence: i64,
+        reports: &[ComputationReport],
+    ) -> Result<(), StoreError> {
+        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
+        let rows = reports.values().map(|report| Model {
+            account_id: self.account_id(),
+            cluster_id: cluster,
+            id: report.id,
+            sequence,
+            state: report.state.into(),
+            started_at: report.started_at.timestamp(),
+            stopped_at: report.stopped_at.map(UnixTime::timestamp),
+        });
+        self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        let links = reports.values().flat_map(|report| {
+            report.task_group_ids.iter().map(|task_group| link::Model {
+                account_id: self.account_id(),
+                cluster_id: cluster,
+                computation_id: report.id,
+                task_group_id: *task_group,
+            })
+        });
+        self.insert::<link::Entity>(links.collect(), &first_wins::<link::Entity>()).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! Opening the database, and bringing its schema up to date.
+//!
+//! SQLite gets one writing connection and a pool of read-only ones, so that writers queue instead of failing
+//! and readers never wait; PostgreSQL gets one pool for both.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use migration::{Migrator, MigratorTrait};
+use sea_orm::{
+    ConnectionTrait, DatabaseConnection, DbErr, SqliteTransactionMode, SqlxPostgresConnector,
+    SqlxSqliteConnector, TransactionOptions, TransactionTrait,
+};
+use sqlx::{
+    Connection,
+    postgres::{PgConnectOptions, PgPoolOptions},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use super::{
+    error::StoreError,
+    identity::SystemStore,
+    scoped::{AccountStore, Pools},
+};
+use crate::auth::Viewer;
+
+/// How long a request waits for a connection before it is told to come back later.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A connection idle for longer is tried before it is used; the server may have gone away meanwhile.
+const IDLE_BEFORE_PING: Duration = Duration::from_secs(1);
+
+/// Connections SQLite reads with.
+const SQLITE_READERS: u32 = 4;
+
+/// Any number no other application on the same PostgreSQL is likely to lock.
+const MIGRATION_LOCK: i64 = 0x6761_6c76_6f01;
+
+/// Where the database is. `Debug` and `Display` leave the password out.
+#[derive(Clone)]
+pub enum StoreUrl {
+    /// An SQLite file.
+    Sqlite(Box<SqliteConnectOptions>, PathBuf),
+    /// A PostgreSQL server.
+    Postgres(Box<PgConnectOptions>),
+}
+
+impl FromStr for StoreUrl {
+    type Err = String;
+
+    fn from_str(url: &str) -> Result<Self, Self::Err> {
+        // The parsers' own messages can repeat the URL, password included.
+        if url.starts_with("sqlite:") {
+            let options =
+                SqliteConnectOptions::from_str(url).map_err(|_| "not a valid sqlite URL".to_owned())?;
+            let path = options.get_filename().to_path_buf();
+            if url.contains(":memory:") || url.contains("mode=memory") {
+                return Err("an SQLite store must be a file, because several connections share it".to_owned());
+            }
+            Ok(Self::Sqlite(Box::new(options), path))
+        } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            let options =
+                PgConnectOptions::from_str(url).map_err(|_| "not a valid postgres URL".to_owned())?;
+            Ok(Self::Postgres(Box::new(options)))
+        } else {
+            Err("must begin with sqlite:// or postgres://".to_owned())
+        }
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(_, path) => write!(f, "SQLite file {}", path.display()),
+            Self::Postgres(options) => write!(
+                f,
+                "PostgreSQL {}:{}/{}",
+                options.get_host(),
+                options.get_port(),
+                options.get_database().unwrap_or_default()
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The database of all accounts. It runs no statement itself; it hands out the handles that do.
+#[derive(Clone)]
+pub struct Store {
+    pools: Pools,
+    statements: Arc<AtomicU64>,
+}
+
+/// Why the schema could not be brought up to date.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot migrate the {url}")]
+pub struct MigrationError {
+    url: StoreUrl,
+    #[source]
+    source: StoreError,
+}
+
+impl Store {
+    /// Opens the database; `connections` bounds the PostgreSQL pool.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when it cannot be reached or opened.
+    pub async fn connect(url: &StoreUrl, connections: u32) -> Result<Self, StoreError> {
+        let (mut writer, mut reader) = match url {
+            StoreUrl::Sqlite(options, _) => {
+                let writer = sqlite(options, 1).await?;
+                let reader = sqlite(&options.clone().read_only(true), SQLITE_READERS).await?;
+                (writer, reader)
+            }
+            StoreUrl::Postgres(options) => {
+                let pool = postgres(options, connections).await?;
+                (pool.clone(), pool)
+            }
+        };
+        let statements = Arc::new(AtomicU64::new(0));
+        for connection in [&mut writer, &mut reader] {
+            let counter = Arc::clone(&statements);
+            connection.set_metric_callback(move |_| {
+                counter.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        Ok(Self { pools: Pools { writer, reader }, statements })
+    }
+
+    /// Applies the migrations that are missing. Several processes may do so at once: one works, the others
+    /// wait and find nothing left to do.
+    ///
+    /// # Errors
+    /// When the database cannot be reached or a migration fails; a failed migration leaves nothing behind.
+    pub async fn migrate(url: &StoreUrl) -> Result<(), MigrationError> {
+        let migrated = match url {
+            StoreUrl::Sqlite(options, _) => migrate_sqlite(options).await,
+            StoreUrl::Postgres(options) => migrate_postgres(options).await,
+        };
+        migrated.map_err(|source| MigrationError { url: url.clone(), source })
+    }
+
+    /// The view of the account the viewer signed in to. There is no other way to get one.
+    #[must_use]
+    pub fn for_viewer(&self, viewer: &Viewer) -> AccountStore {
+        AccountStore::new(self.pools.clone(), viewer.account_id())
+    }
+
+    /// The handle for what belongs to no viewer: signing in, and what operators do on the command line.
+    #[must_use]
+    pub fn system(&self) -> SystemStore {
+        SystemStore::new(self.pools.clone())
+    }
+
+    /// Statements sent to the database since it was opened.
+    #[must_use]
+    pub fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
+    }
+
+    /// Closes all connections after the statements under way.
+    pub async fn close(self) {
+        // A failure to close leaves nothing to do: the process is about to end.
+        let _ = self.pools.reader.close_by_ref().await;
+        let _ = self.pools.writer.close_by_ref().await;
+    }
+}
+
+async fn sqlite(options: &SqliteConnectOptions, connections: u32) -> Result<DatabaseConnection, StoreError> {
+    let options = options
+        .clone()
+        .journal_mode(SqliteJournalMode::Wal)
+        // What was acknowledged survives a power cut, too, not only the end of the process.
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(ACQUIRE_TIMEOUT)
+        .pragma("cache_size", "-65536")
+        .pragma("mmap_size", "268435456")
+        .pragma("temp_store", "memory")
+        // One channel hop per this many rows between SQLite's thread and ours.
+        .row_buffer_size(1000);
+    let pool = SqlitePoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_with(options)
+        .await
+        .map_err(unreachable_database)?;
+    Ok(SqlxSqliteConnector::from_sqlx_sqlite_pool(pool))
+}
+
+async fn postgres(options: &PgConnectOptions, connections: u32) -> Result<DatabaseConnection, StoreError> {
+    let options = options.clone().application_name("galvo").options([
+        // A request that was given up keeps running on the server; this ends it.
+        ("statement_timeout", "30s"),
+        ("idle_in_transaction_session_timeout", "30s"),
+    ]);
+    let pool = PgPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > IDLE_BEFORE_PING {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+        .connect_with(options)
+        .await
+        .map_err(unreachable_database)?;
+    Ok(SqlxPostgresConnector::from_sqlx_postgres_pool(pool))
+}
+
+/// SQLite's write lock is the migration lock: one transaction holds it over all steps.
+async fn migrate_sqlite(options: &SqliteConnectOptions) -> Result<(), StoreError> {
+    let database = sqlite(options, 1).await?;
+    let transaction = database.begin_with_options(IMMEDIATE).await?;
+    Migrator::up(&transaction, None).await?;
+    transaction.commit().await?;
+    database.close().await?;
+    Ok(())
+}
+
+/// An advisory lock of the session serializes processes; it goes with the connection, whatever happens.
+async fn migrate_postgres(options: &PgConnectOptions) -> Result<(), StoreError> {
+    // Waiting for another process's migration, or building an index, takes as long as it takes.
+    let patient = options.clone().options([("statement_timeout", "0")]);
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_with(patient)
+        .await
+        .map_err(unreachable_database)?;
+    let database = SqlxPostgresConnector::from_sqlx_postgres_pool(pool);
+    database.execute_unprepared(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})")).await?;
+    Migrator::up(&database, None).await?;
+    database.close().await?;
+    Ok(())
+}
+
+fn unreachable_database(error: sqlx::Error) -> StoreError {
+    StoreError::Unavailable(DbErr::Conn(sea_orm::RuntimeErr::SqlxError(Arc::new(error))))
+}
+
+/// Take SQLite's write lock at the beginning: a transaction that reads first and writes later would fail at
+/// once when another wrote in between. PostgreSQL ignores it.
+pub(super) const IMMEDIATE: TransactionOptions = TransactionOptions {
+    isolation_level: None,
+    access_mode: None,
+    sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+};

@@ -1,0 +1,117 @@
+//! The handle for what belongs to no viewer: accounts, users, and whether the database answers.
+
+use entity::{
+    Timestamp, account,
+    ids::{AccountId, UserId},
+    membership, user,
+};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait,
+    QueryFilter, TransactionTrait,
+};
+
+use super::{connect::IMMEDIATE, error::StoreError, scoped::Pools};
+use crate::domain::slug::Slug;
+
+/// The database as the operator and the sign-in see it. Its methods are few on purpose.
+#[derive(Clone)]
+pub struct SystemStore {
+    pub(super) pools: Pools,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "accounts, users and memberships are looked up before an account is known"
+)]
+impl SystemStore {
+    pub(super) fn new(pools: Pools) -> Self {
+        Self { pools }
+    }
+
+    /// Whether the database answers.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.pools
+            .reader
+            .query_one_raw(sea_orm::Statement::from_string(
+                self.pools.reader.get_database_backend(),
+                "SELECT 1",
+            ))
+            .await?;
+        Ok(())
+    }
+
+    /// Whether there is no account yet.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn is_empty(&self) -> Result<bool, StoreError> {
+        Ok(account::Entity::find().count(&self.pools.reader).await? == 0)
+    }
+
+    /// The account with this slug.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn account_by_slug(&self, slug: &Slug) -> Result<Option<account::Model>, StoreError> {
+        let select = account::Entity::find().filter(account::Column::Slug.eq(slug.as_str()));
+        Ok(select.one(&self.pools.reader).await?)
+    }
+
+    /// The user with this name.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn user_by_name(&self, name: &str) -> Result<Option<user::Model>, StoreError> {
+        Ok(user::Entity::find().filter(user::Column::Name.eq(name)).one(&self.pools.reader).await?)
+    }
+
+    /// Adds an account.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when the slug is taken.
+    pub async fn add_account(&self, account: account::Model) -> Result<(), StoreError> {
+        account.into_active_model().reset_all().insert(&self.pools.writer).await?;
+        Ok(())
+    }
+
+    /// Makes the user a member, adding the user first when there is none of that name.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when the user is a member already; nothing is added then.
+    pub async fn add_member(
+        &self,
+        account: AccountId,
+        new_user: user::Model,
+        role: membership::Role,
+        now: Timestamp,
+    ) -> Result<UserId, StoreError> {
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let existing = user::Entity::find()
+            .filter(user::Column::Name.eq(new_user.name.as_str()))
+            .one(&transaction)
+            .await?;
+        let user_id = match existing {
+            Some(user) => user.id,
+            None => new_user.into_active_model().reset_all().insert(&transaction).await?.id,
+        };
+        let member = membership::Model { account_id: account, user_id, role, created_at: now };
+        member.into_active_model().reset_all().insert(&transaction).await?;
+        transaction.commit().await?;
+        Ok(user_id)
+    }
+
+    /// The membership of a user in an account.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn membership(
+        &self,
+        account: AccountId,
+        user: UserId,
+    ) -> Result<Option<membership::Model>, StoreError> {
+        Ok(membership::Entity::find_by_id((account, user)).one(&self.pools.reader).await?)
+    }
+}

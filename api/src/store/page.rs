@@ -1,0 +1,225 @@
+//! Keyset pages: the one way lists are read.
+//!
+//! A page asks for one row more than it returns, to know whether there is a next one, and compares row
+//! values, `(started_at, id) < (?, ?)`, which is a range of the index on SQLite and PostgreSQL alike.
+
+use entity::ids::{ClusterId, ComputationId, ErrorOccurrenceId, TaskGroupId};
+use sea_orm::{
+    ConnectionTrait, EntityTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    Select, Value,
+    sea_query::{Alias, Expr, ExprTrait, Query, SelectStatement, UnionType},
+};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::error::StoreError;
+
+/// An order of a table's rows: columns that are never null, ending in the identifier, all in one direction.
+pub trait Sort: Copy + Send + Sync {
+    /// The table.
+    type Entity: EntityTrait;
+
+    /// What a cursor calls this order, so that it cannot be used with another.
+    fn name(self) -> &'static str;
+
+    /// The columns, in order.
+    fn columns(self) -> Vec<<Self::Entity as EntityTrait>::Column>;
+
+    /// Whether large values come first.
+    fn descending(self) -> bool;
+
+    /// Whether a key from outside has this order's parts.
+    fn accepts(self, key: &Key) -> bool;
+
+    /// Where a row stands in this order: one part per column.
+    fn key(self, row: &<Self::Entity as EntityTrait>::Model) -> Key;
+}
+
+/// Where a row stands in an order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Key(pub Vec<KeyPart>);
+
+/// One column's value in a [`Key`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum KeyPart {
+    /// A number, or a time in milliseconds.
+    Integer(i64),
+    /// An identifier.
+    Uuid(Uuid),
+}
+
+impl From<entity::Timestamp> for KeyPart {
+    fn from(time: entity::Timestamp) -> Self {
+        Self::Integer(time.timestamp_millis())
+    }
+}
+
+impl From<ClusterId> for KeyPart {
+    fn from(id: ClusterId) -> Self {
+        Self::Integer(id.0)
+    }
+}
+
+macro_rules! uuid_key_part {
+    ($($id:ident),+) => {$(
+        impl From<$id> for KeyPart {
+            fn from(id: $id) -> Self {
+                Self::Uuid(id.0)
+            }
+        }
+    )+};
+}
+uuid_key_part!(ComputationId, TaskGroupId, ErrorOccurrenceId);
+
+impl From<KeyPart> for Value {
+    fn from(part: KeyPart) -> Self {
+        match part {
+            KeyPart::Integer(number) => number.into(),
+            KeyPart::Uuid(uuid) => uuid.into(),
+        }
+    }
+}
+
+/// Which rows of an ordered list are wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PageRequest {
+    /// At most this many.
+    pub limit: u64,
+    /// From which end of what lies between `after` and `before`.
+    pub end: End,
+    /// Only rows behind this one.
+    pub after: Option<Key>,
+    /// Only rows in front of this one.
+    pub before: Option<Key>,
+}
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Where the order begins.
+    First,
+    /// Where the order ends.
+    Last,
+}
+
+/// Some rows of a list, in its order, with where each stands.
+#[derive(Clone, Debug)]
+pub struct Page<Row> {
+    /// The rows.
+    pub rows: Vec<(Key, Row)>,
+    /// Whether rows are known to lie in front of these.
+    pub has_previous: bool,
+    /// Whether rows are known to lie behind these.
+    pub has_next: bool,
+}
+
+impl<Row> Default for Page<Row> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), has_previous: false, has_next: false }
+    }
+}
+
+/// Reads one page of what `select` selects, in one statement.
+pub(super) async fn fetch<S: Sort>(
+    connection: &impl ConnectionTrait,
+    select: Select<S::Entity>,
+    sort: S,
+    request: &PageRequest,
+) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
+    let rows = window(select, sort, request).all(connection).await?;
+    Ok(into_page(rows, sort, request))
+}
+
+/// Reads the same page of several lists in one statement; the answers stand in the order of `selects`.
+pub(super) async fn fetch_each<S: Sort>(
+    connection: &impl ConnectionTrait,
+    selects: Vec<Select<S::Entity>>,
+    sort: S,
+    request: &PageRequest,
+) -> Result<Vec<Page<<S::Entity as EntityTrait>::Model>>, StoreError> {
+    let mut lists: Vec<Vec<_>> = selects.iter().map(|_| Vec::new()).collect();
+    let Some(statement) = union(selects, sort, request) else { return Ok(Vec::new()) };
+    for row in connection.query_all(&statement).await? {
+        let list: i64 = row.try_get("", LIST)?;
+        let model = <S::Entity as EntityTrait>::Model::from_query_result(&row, "")?;
+        if let Some(rows) = usize::try_from(list).ok().and_then(|list| lists.get_mut(list)) {
+            rows.push(model);
+        }
+    }
+    Ok(lists
+        .into_iter()
+        .map(|mut rows| {
+            // SQL promises an order for each arm, not for their union.
+            rows.sort_by(|a, b| {
+                let ascending = sort.key(a).cmp(&sort.key(b));
+                if ascending_rows(sort, request) { ascending } else { ascending.reverse() }
+            });
+            into_page(rows, sort, request)
+        })
+        .collect())
+}
+
+/// The column that tells which of several lists a row belongs to.
+const LIST: &str = "page_list";
+
+/// One arm per list, each limited by itself: `SELECT .. LIMIT n UNION ALL SELECT .. LIMIT n`, wrapped because
+/// SQLite allows a limit only at the end of a union.
+fn union<S: Sort>(
+    selects: Vec<Select<S::Entity>>,
+    sort: S,
+    request: &PageRequest,
+) -> Option<SelectStatement> {
+    let mut arms = selects.into_iter().zip(0_i64..).map(|(select, list)| {
+        let mut inner = window(select, sort, request).into_query();
+        inner.expr_as(Expr::val(list), Alias::new(LIST));
+        Query::select().expr(Expr::cust("*")).from_subquery(inner, Alias::new("page")).take()
+    });
+    let mut statement = arms.next()?;
+    for arm in arms {
+        statement.union(UnionType::All, arm);
+    }
+    Some(statement)
+}
+
+fn window<S: Sort>(select: Select<S::Entity>, sort: S, request: &PageRequest) -> Select<S::Entity> {
+    let columns: Vec<Expr> =
+        sort.columns().into_iter().map(|column| Expr::col((S::Entity::default(), column))).collect();
+    let lies_behind = |key: &Key, descending: bool| {
+        let (row, position) =
+            (Expr::tuple(columns.clone()), Expr::tuple(key.0.iter().map(|part| Expr::val(*part))));
+        if descending { row.lt(position) } else { row.gt(position) }
+    };
+    let mut select = select.limit(request.limit + 1);
+    if let Some(after) = &request.after {
+        select = select.filter(lies_behind(after, sort.descending()));
+    }
+    if let Some(before) = &request.before {
+        select = select.filter(lies_behind(before, !sort.descending()));
+    }
+    let order = if ascending_rows(sort, request) { Order::Asc } else { Order::Desc };
+    columns.into_iter().fold(select, |select, column| select.order_by(column, order.clone()))
+}
+
+/// Whether the statement asks for small values first: a last page is read backwards.
+fn ascending_rows<S: Sort>(sort: S, request: &PageRequest) -> bool {
+    sort.descending() != (request.end == End::First)
+}
+
+fn into_page<S: Sort>(
+    mut rows: Vec<<S::Entity as EntityTrait>::Model>,
+    sort: S,
+    request: &PageRequest,
+) -> Page<<S::Entity as EntityTrait>::Model> {
+    let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let (has_previous, has_next) = match request.end {
+        End::First => (request.after.is_some(), more),
+        End::Last => {
+            rows.reverse();
+            (more, request.before.is_some())
+        }
+    };
+    Page { rows: rows.into_iter().map(|row| (sort.key(&row), row)).collect(), has_previous, has_next }
+}

@@ -1,0 +1,147 @@
+//! The database as one account sees it: the only place where statements on tenant tables are born.
+#![expect(clippy::disallowed_methods, reason = "this is the place the other modules are sent to")]
+
+use std::sync::Arc;
+
+use entity::{AccountOwned, ids::AccountId};
+use futures::future::BoxFuture;
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, DatabaseConnection, DatabaseExecutor, DatabaseTransaction,
+    IntoActiveModel, Iterable, QueryFilter, Select, TransactionTrait, UpdateMany, sea_query::OnConflict,
+};
+
+use super::{connect::IMMEDIATE, error::StoreError};
+
+/// How often a transaction that collided with another is tried in all.
+const ATTEMPTS: u32 = 4;
+
+/// PostgreSQL takes 65,535 values in one statement, SQLite 32,766.
+const MAX_VALUES: usize = 32_766;
+
+/// Where statements go: on SQLite readers have connections of their own.
+#[derive(Clone)]
+pub(super) struct Pools {
+    pub(super) writer: DatabaseConnection,
+    pub(super) reader: DatabaseConnection,
+}
+
+/// What one transaction does.
+pub type Write<T> = BoxFuture<'static, Result<T, StoreError>>;
+
+#[derive(Clone)]
+enum Handle {
+    Pools(Pools),
+    Transaction(Arc<DatabaseTransaction>),
+}
+
+/// The database as one account sees it.
+///
+/// Its connection is out of reach, so nothing outside the store can run SQL, scoped or not:
+/// ```compile_fail,E0616
+/// fn reach(store: &galvo::store::AccountStore) {
+///     let _ = &store.handle;
+/// }
+/// ```
+#[derive(Clone)]
+pub struct AccountStore {
+    handle: Handle,
+    account: AccountId,
+}
+
+impl AccountStore {
+    pub(super) fn new(pools: Pools, account: AccountId) -> Self {
+        Self { handle: Handle::Pools(pools), account }
+    }
+
+    /// The account this is the view of.
+    #[must_use]
+    pub fn account_id(&self) -> AccountId {
+        self.account
+    }
+
+    /// Runs `operation` in one transaction: all of it is stored, or none. It runs again when it collided with
+    /// another transaction, so it must have no other effect than its statements.
+    ///
+    /// # Errors
+    /// What `operation` or the commit reports; nothing is stored then.
+    pub async fn write<T>(&self, operation: impl Fn(Self) -> Write<T> + Sync) -> Result<T, StoreError> {
+        let mut attempt = 1;
+        loop {
+            match self.attempt(&operation).await {
+                Err(StoreError::Contention(_)) if attempt < ATTEMPTS => attempt += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn attempt<T>(&self, operation: &(impl Fn(Self) -> Write<T> + Sync)) -> Result<T, StoreError> {
+        let Handle::Pools(pools) = &self.handle else {
+            // Already inside: the outer transaction decides.
+            return operation(self.clone()).await;
+        };
+        let transaction = Arc::new(pools.writer.begin_with_options(IMMEDIATE).await?);
+        let scope = Self { handle: Handle::Transaction(Arc::clone(&transaction)), account: self.account };
+        let outcome = operation(scope).await;
+        let transaction = Arc::into_inner(transaction).expect("the operation that held the scope has ended");
+        match outcome {
+            Ok(value) => {
+                transaction.commit().await?;
+                Ok(value)
+            }
+            Err(error) => {
+                // The error that led here says more than one of the rollback could.
+                let _ = transaction.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn reads(&self) -> DatabaseExecutor<'_> {
+        match &self.handle {
+            Handle::Pools(pools) => DatabaseExecutor::Connection(&pools.reader),
+            Handle::Transaction(transaction) => DatabaseExecutor::Transaction(transaction),
+        }
+    }
+
+    pub(super) fn writes(&self) -> DatabaseExecutor<'_> {
+        match &self.handle {
+            Handle::Pools(pools) => DatabaseExecutor::Connection(&pools.writer),
+            Handle::Transaction(transaction) => DatabaseExecutor::Transaction(transaction),
+        }
+    }
+
+    pub(super) fn select<E: AccountOwned>(&self) -> Select<E> {
+        E::find().filter(E::ACCOUNT_ID.eq(self.account))
+    }
+
+    pub(super) fn update<E: AccountOwned>(&self) -> UpdateMany<E> {
+        E::update_many().filter(E::ACCOUNT_ID.eq(self.account))
+    }
+
+    /// Inserts rows of this account, whatever account they name, in as few statements as the number of values
+    /// allows.
+    pub(super) async fn insert<E>(
+        &self,
+        rows: Vec<E::Model>,
+        on_conflict: &OnConflict,
+    ) -> Result<u64, StoreError>
+    where
+        E: AccountOwned,
+        E::Model: IntoActiveModel<E::ActiveModel>,
+        E::ActiveModel: Send,
+    {
+        let mut inserted = 0;
+        let most = MAX_VALUES / E::Column::iter().count();
+        let mut rows = rows.into_iter().peekable();
+        while rows.peek().is_some() {
+            let chunk = rows.by_ref().take(most).map(|row| {
+                let mut row = row.into_active_model().reset_all();
+                row.set(E::ACCOUNT_ID, self.account.into());
+                row
+            });
+            let insert = E::insert_many(chunk).on_conflict(on_conflict.clone());
+            inserted += insert.exec_without_returning(&self.writes()).await?;
+        }
+        Ok(inserted)
+    }
+}

@@ -1,0 +1,229 @@
+//! Task groups, listed by cluster or by computation.
+
+use std::collections::{BTreeMap, HashMap};
+
+use entity::{
+    computation_task_group as link,
+    ids::{ClusterId, ComputationId, TaskGroupId},
+    list::{Names, TaskGroupIds},
+    task_group::{Column, Entity, Model},
+};
+use sea_orm::{
+    ColumnTrait, Condition, EntityTrait, JoinType, QueryFilter, QuerySelect, RelationDef, Select,
+    sea_query::ExprTrait,
+};
+
+use super::{
+    error::StoreError,
+    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    scoped::AccountStore,
+    upsert::newest_wins,
+};
+use crate::domain::{
+    bounded::{Text, UnixTime},
+    report::TaskGroupReport,
+};
+
+/// The orders task groups can be listed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TaskGroupSort {
+    /// The task group seen first comes first: its identifier grows with time.
+    OldestFirst,
+}
+
+impl Sort for TaskGroupSort {
+    type Entity = Entity;
+
+    fn name(self) -> &'static str {
+        "id:asc"
+    }
+
+    fn columns(self) -> Vec<Column> {
+        vec![Column::Id]
+    }
+
+    fn descending(self) -> bool {
+        false
+    }
+
+    fn accepts(self, key: &Key) -> bool {
+        matches!(key.0[..], [KeyPart::Uuid(_)])
+    }
+
+    fn key(self, row: &Model) -> Key {
+        Key(vec![row.id.into()])
+    }
+}
+
+/// Whose task groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TaskGroupParent {
+    /// All of a cluster's.
+    Cluster(ClusterId),
+    /// Those a computation uses.
+    Computation(ClusterId, ComputationId),
+}
+
+impl AccountStore {
+    /// The same page of the task groups of each parent, in the order of `parents`.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.task_group.pages", skip_all)]
+    pub async fn task_group_pages(
+        &self,
+        parents: &[TaskGroupParent],
+        sort: TaskGroupSort,
+        request: &PageRequest,
+    ) -> Result<Vec<Page<Model>>, StoreError> {
+        let of = |parent: &TaskGroupParent| self.task_groups_of(*parent);
+        page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+    }
+
+    fn task_groups_of(&self, parent: TaskGroupParent) -> Select<Entity> {
+        match parent {
+            TaskGroupParent::Cluster(cluster) => {
+                self.select::<Entity>().filter(Column::ClusterId.eq(cluster))
+            }
+            TaskGroupParent::Computation(cluster, computation) => self
+                .select::<Entity>()
+                .filter(Column::ClusterId.eq(cluster))
+                .join(JoinType::InnerJoin, used_by())
+                .filter(link::Column::AccountId.eq(self.account_id()))
+                .filter(link::Column::ClusterId.eq(cluster))
+                .filter(link::Column::ComputationId.eq(computation)),
+        }
+    }
+
+    /// How many task groups each parent has; parents without any are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.task_group.counts", skip_all)]
+    pub async fn task_group_counts(
+        &self,
+        parents: &[TaskGroupParent],
+    ) -> Result<HashMap<TaskGroupParent, i64>, StoreError> {
+        let mut counts = HashMap::new();
+        let clusters: Vec<ClusterId> = parents
+            .iter()
+            .filter_map(|parent| match parent {
+                TaskGroupParent::Cluster(cluster) => Some(*cluster),
+                TaskGroupParent::Computation(..) => None,
+            })
+            .collect();
+        if !clusters.is_empty() {
+            let rows: Vec<(ClusterId, i64)> = self
+                .select::<Entity>()
+                .select_only()
+                .column(Column::ClusterId)
+                .column_as(Column::Id.count(), "count")
+                .filter(Column::ClusterId.is_in(clusters))
+                .group_by(Column::ClusterId)
+                .into_tuple()
+                .all(&self.reads())
+                .await?;
+            counts
+                .extend(rows.into_iter().map(|(cluster, count)| (TaskGroupParent::Cluster(cluster), count)));
+        }
+        let computations = parents.iter().fold(Condition::any(), |any, parent| match parent {
+            TaskGroupParent::Cluster(_) => any,
+            TaskGroupParent::Computation(cluster, computation) => any
+                .add(link::Column::ClusterId.eq(*cluster).and(link::Column::ComputationId.eq(*computation))),
+        });
+        if !computations.is_empty() {
+            // Counted over the join, so that a link whose task group never arrived does not count.
+            let rows: Vec<(ClusterId, ComputationId, i64)> = self
+                .select::<Entity>()
+                .select_only()
+                .column(link::Column::ClusterId)
+                .column(link::Column::ComputationId)
+                .column_as(Column::Id.count(), "count")
+                .join(JoinType::InnerJoin, used_by())
+                .filter(link::Column::AccountId.eq(self.account_id()))
+                .filter(computations)
+                .group_by(link::Column::ClusterId)
+                .group_by(link::Column::ComputationId)
+                .into_tuple()
+                .all(&self.reads())
+                .await?;
+            counts.extend(rows.into_iter().map(|(cluster, computation, count)| {
+                (TaskGroupParent::Computation(cluster, computation), count)
+            }));
+        }
+        Ok(counts)
+    }
+
+    /// The task groups that exist among `ids`, in no particular order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.task_group.by_id", skip_all)]
+    pub async fn task_groups_by_id(
+        &self,
+        ids: &[(ClusterId, TaskGroupId)],
+    ) -> Result<Vec<Model>, StoreError> {
+        let mut by_cluster: BTreeMap<ClusterId, Vec<TaskGroupId>> = BTreeMap::new();
+        for (cluster, id) in ids {
+            by_cluster.entry(*cluster).or_default().push(*id);
+        }
+        let one_of = by_cluster.into_iter().fold(Condition::any(), |any, (cluster, ids)| {
+            any.add(Column::ClusterId.eq(cluster).and(Column::Id.is_in(ids)))
+        });
+        Ok(self.select::<Entity>().filter(one_of).all(&self.reads()).await?)
+    }
+
+    /// Writes what a report says of task groups.
+    pub(crate) async fn record_task_groups(
+        &self,
+        cluster: ClusterId,
+        sequence: i64,
+        reports: &[TaskGroupReport],
+    ) -> Result<(), StoreError> {
+        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
+        let rows = reports.values().map(|report| Model {
+            account_id: self.account_id(),
+            cluster_id: cluster,
+            id: report.id,
+            sequence,
+            name: report.name.as_str().to_owned(),
+            prefix: report.prefix.as_str().to_owned(),
+            first_seen_at: report.first_seen_at.timestamp(),
+            started_at: report.started_at.map(UnixTime::timestamp),
+            stopped_at: report.stopped_at.map(UnixTime::timestamp),
+            tasks: report.tasks.get(),
+            tasks_succeeded: report.tasks_succeeded.get(),
+            tasks_erred: report.tasks_erred.get(),
+            tasks_blamed: report.tasks_blamed.get(),
+            released: report.states.released.get(),
+            waiting: report.states.waiting.get(),
+            no_worker: report.states.no_worker.get(),
+            queued: report.states.queued.get(),
+            processing: report.states.processing.get(),
+            memory: report.states.memory.get(),
+            erred: report.states.erred.get(),
+            forgotten: report.states.forgotten.get(),
+            compute_seconds: report.durations.compute,
+            transfer_seconds: report.durations.transfer,
+            disk_read_seconds: report.durations.disk_read,
+            disk_write_seconds: report.durations.disk_write,
+            serialize_seconds: report.durations.serialize,
+            deserialize_seconds: report.durations.deserialize,
+            other_seconds: report.durations.other,
+            bytes: report.bytes.get(),
+            types: Names(report.types.iter().cloned().map(Text::into_string).collect()),
+            dependencies: TaskGroupIds(report.dependencies.to_vec()),
+        });
+        self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        Ok(())
+    }
+}
+
+/// From a task group to the links that name it, within one account and cluster.
+fn used_by() -> RelationDef {
+    Entity::belongs_to(link::Entity)
+        .from((Column::AccountId, Column::ClusterId, Column::Id))
+        .to((link::Column::AccountId, link::Column::ClusterId, link::Column::TaskGroupId))
+        .into()
+}

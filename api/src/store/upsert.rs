@@ -1,0 +1,31 @@
+//! What happens to rows that are already there.
+
+use sea_orm::{
+    EntityTrait, Iterable, PrimaryKeyToColumn,
+    sea_query::{Alias, Expr, ExprTrait, OnConflict},
+};
+
+/// The row that is there stays: for facts that never change.
+pub(super) fn first_wins<E: EntityTrait>() -> OnConflict {
+    OnConflict::columns(keys::<E>()).do_nothing().to_owned()
+}
+
+/// The row from the report with the higher sequence stays: for values that are reported again and again.
+pub(super) fn newest_wins<E: EntityTrait>(sequence: E::Column) -> OnConflict {
+    let keys = keys::<E>();
+    let is_key = |column: &E::Column| keys.iter().any(|key| column_name(key) == column_name(column));
+    OnConflict::columns(keys.clone())
+        .update_columns(E::Column::iter().filter(|column| !is_key(column)))
+        .action_and_where(
+            Expr::col((Alias::new("excluded"), sequence)).gt(Expr::col((E::default(), sequence))),
+        )
+        .to_owned()
+}
+
+fn keys<E: EntityTrait>() -> Vec<E::Column> {
+    E::PrimaryKey::iter().map(PrimaryKeyToColumn::into_column).collect()
+}
+
+fn column_name<C: sea_orm::Iden>(column: &C) -> String {
+    column.unquoted().to_owned()
+}

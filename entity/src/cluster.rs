@@ -1,0 +1,91 @@
+//! `clusters`: one row per scheduler process that ever reported, with the totals a list needs.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{
+    AccountOwned, Timestamp,
+    ids::{AccountId, ClusterId, UserId},
+};
+
+/// What the scheduler last said of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text")]
+pub enum Status {
+    /// It reports.
+    #[sea_orm(string_value = "running")]
+    Running,
+    /// It said goodbye.
+    #[sea_orm(string_value = "closed")]
+    Closed,
+}
+
+/// What the account wants of the cluster; carried to the scheduler by the answer to its next report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text")]
+pub enum DesiredState {
+    /// Carry on.
+    #[sea_orm(string_value = "running")]
+    Running,
+    /// Close the scheduler.
+    #[sea_orm(string_value = "stopped")]
+    Stopped,
+}
+
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "clusters")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: ClusterId,
+    /// Dask's `Scheduler-<uuid>`, new for every scheduler process; unique in the account.
+    pub scheduler_id: String,
+    /// Whose token the first report came with.
+    pub user_id: Option<UserId>,
+    pub name: Option<String>,
+    pub address: Option<String>,
+    pub dashboard_url: Option<String>,
+    pub status: Status,
+    pub desired_state: DesiredState,
+    /// The sequence of the newest report stored.
+    pub sequence: i64,
+    /// The scheduler's clock when it made that report.
+    pub reported_at: Timestamp,
+    /// Seconds the reporter means to wait between reports.
+    pub interval_seconds: f64,
+    /// The server's clock at the first report.
+    pub first_seen_at: Timestamp,
+    /// The server's clock at the last report, whatever its sequence.
+    pub last_seen_at: Timestamp,
+    pub started_at: Timestamp,
+    pub closed_at: Option<Timestamp>,
+    pub close_reason: Option<String>,
+    pub idle_since: Option<Timestamp>,
+    pub workers: i64,
+    pub threads: i64,
+    pub memory_limit_bytes: Option<i64>,
+    pub memory_used_bytes: i64,
+    pub total_tasks: i64,
+    pub total_tasks_succeeded: i64,
+    pub total_tasks_erred: i64,
+    pub total_errors: i64,
+    pub total_compute_seconds: f64,
+    pub total_transfer_seconds: f64,
+    pub total_thread_seconds: f64,
+    pub total_bytes: i64,
+    pub total_workers: i64,
+    pub peak_workers: i64,
+    pub peak_threads: i64,
+    pub dropped_computations: i64,
+    pub dropped_task_groups: i64,
+    pub dropped_errors: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

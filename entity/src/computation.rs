@@ -1,0 +1,51 @@
+//! `computations`: Dask's unit of submitted work.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{
+    AccountOwned, Timestamp,
+    ids::{AccountId, ClusterId, ComputationId},
+};
+
+/// How far a computation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text")]
+pub enum State {
+    /// Some of its tasks are unfinished.
+    #[sea_orm(string_value = "running")]
+    Running,
+    /// All of its tasks are done and none erred.
+    #[sea_orm(string_value = "finished")]
+    Finished,
+    /// All of its tasks are done or can never run, and at least one erred.
+    #[sea_orm(string_value = "erred")]
+    Erred,
+    /// The scheduler closed before it was done.
+    #[sea_orm(string_value = "cancelled")]
+    Cancelled,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "computations")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub cluster_id: ClusterId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: ComputationId,
+    /// The sequence of the report these values come from.
+    pub sequence: i64,
+    pub state: State,
+    pub started_at: Timestamp,
+    pub stopped_at: Option<Timestamp>,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

@@ -1,0 +1,33 @@
+//! `computation_task_groups`: which task groups a computation uses. A task group can serve several
+//! computations, since Dask keeps one object per name while any of its tasks lives.
+//!
+//! There is no foreign key to either side: reports may arrive out of order, and a link may come first.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{
+    AccountOwned,
+    ids::{AccountId, ClusterId, ComputationId, TaskGroupId},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "computation_task_groups")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub cluster_id: ClusterId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub computation_id: ComputationId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub task_group_id: TaskGroupId,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

@@ -1,0 +1,72 @@
+//! Identifiers as types, so that one noun's identifier cannot stand where another's is asked for.
+
+use sea_orm::DeriveValueType;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! uuid_id {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, DeriveValueType,
+        )]
+        pub struct $name(pub Uuid);
+
+        // sea-orm asks every key for this; no database of ours makes identifiers, so it always refuses.
+        impl sea_orm::TryFromU64 for $name {
+            fn try_from_u64(_: u64) -> Result<Self, sea_orm::DbErr> {
+                Err(sea_orm::DbErr::ConvertFromU64(stringify!($name)))
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.parse().map(Self)
+            }
+        }
+    )+};
+}
+
+uuid_id! {
+    /// An account: the tenant everything else belongs to.
+    AccountId,
+    /// A person or robot that signs in.
+    UserId,
+    /// An API token's row, not its public identifier.
+    ApiTokenId,
+    /// Dask's own identifier of a `Computation`.
+    ComputationId,
+    /// One `TaskGroup` object of one scheduler; made by the reporter, because Dask's names recur.
+    TaskGroupId,
+    /// One task that erred; made by the reporter when it happened.
+    ErrorOccurrenceId,
+}
+
+/// A cluster: a time-ordered integer below 2^53, because the `coiled` client wants integers and browsers
+/// keep those exact.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, DeriveValueType,
+)]
+pub struct ClusterId(pub i64);
+
+impl std::fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::str::FromStr for ClusterId {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}

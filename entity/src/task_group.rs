@@ -1,0 +1,59 @@
+//! `task_groups`: one row per `TaskGroup` object of a scheduler, its values as last reported.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{
+    AccountOwned, Timestamp,
+    ids::{AccountId, ClusterId, TaskGroupId},
+    list::{Names, TaskGroupIds},
+};
+
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "task_groups")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub cluster_id: ClusterId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: TaskGroupId,
+    /// The sequence of the report these values come from.
+    pub sequence: i64,
+    pub name: String,
+    pub prefix: String,
+    pub first_seen_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub stopped_at: Option<Timestamp>,
+    pub tasks: i64,
+    pub tasks_succeeded: i64,
+    pub tasks_erred: i64,
+    pub tasks_blamed: i64,
+    pub released: i64,
+    pub waiting: i64,
+    pub no_worker: i64,
+    pub queued: i64,
+    pub processing: i64,
+    pub memory: i64,
+    pub erred: i64,
+    pub forgotten: i64,
+    pub compute_seconds: f64,
+    pub transfer_seconds: f64,
+    pub disk_read_seconds: f64,
+    pub disk_write_seconds: f64,
+    pub serialize_seconds: f64,
+    pub deserialize_seconds: f64,
+    /// Actions Dask may name that have no column of their own.
+    pub other_seconds: f64,
+    pub bytes: i64,
+    pub types: Names,
+    pub dependencies: TaskGroupIds,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

@@ -1,0 +1,33 @@
+//! Galvo's schema, step by step. Knows SQL and nothing of `entity/`: an old step must not change its meaning
+//! when today's code does.
+//!
+//! Rules every step keeps, so that one set serves SQLite, PostgreSQL and Citus: `account_id` leads every
+//! tenant table's primary key, unique index and foreign key; globally unique things live in the small
+//! reference tables only; states are text with a `CHECK`, never a native enum; no triggers; no default or
+//! generated value depends on the database's clock; one statement per execution.
+
+pub use sea_orm_migration::MigratorTrait;
+use sea_orm_migration::prelude::*;
+
+mod m20261120_000001_create_account;
+mod m20261120_000002_create_cluster;
+mod m20261120_000003_create_computation;
+mod m20261120_000004_create_task_group;
+mod m20261120_000005_create_error_occurrence;
+mod tenant;
+
+/// All steps, in order.
+pub struct Migrator;
+
+#[async_trait::async_trait]
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![
+            Box::new(m20261120_000001_create_account::Migration),
+            Box::new(m20261120_000002_create_cluster::Migration),
+            Box::new(m20261120_000003_create_computation::Migration),
+            Box::new(m20261120_000004_create_task_group::Migration),
+            Box::new(m20261120_000005_create_error_occurrence::Migration),
+        ]
+    }
+}
