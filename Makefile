@@ -1,0 +1,17 @@
+# Each target is one script; the scripts say what they need and why.
+.PHONY: help run test demo lint
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\): ## /  make \1\t/p' $(MAKEFILE_LIST)
+
+run: ## build and serve on 127.0.0.1:8000 with the embedded store (PROFILE=release for speed)
+	@scripts/run.sh
+
+test: ## start what the tests need and run every test
+	@scripts/test.sh
+
+demo: ## a real Dask workload that reports to a temporary server (DEMO_KEEP=1 keeps it running)
+	@scripts/demo.sh
+
+lint: ## formatting, lints, documentation, licences
+	@scripts/lint.sh

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# A server on a temporary store, a real Dask cluster that reports to it, a workload with one error, and the
+# GraphQL answer about it, checked. DEMO_KEEP=1 keeps the server running afterwards.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+profile=${PROFILE:-dev}
+cargo build --package galvo --bin galvo --profile "$profile"
+galvo=$target_dir/${profile/#dev/debug}/galvo
+python=$(find_python 11 12 13 10 9)
+python=$(python_env demo "$python" dask distributed numpy -e ./python)
+
+clean_up_at_exit
+export GALVO_DATABASE_URL="sqlite://$workdir/galvo.db?mode=rwc"
+# Only warnings, or three commands would report three times on migrations.
+admin() { GALVO_LOG=warn "$galvo" "$@"; }
+admin account create demo >/dev/null
+admin user create demo --account demo --role owner >/dev/null
+token=$(admin token create --user demo --account demo --scope ingest --scope read --label demo)
+
+say "starting the server"
+background server "$galvo" serve --listen 127.0.0.1:0
+wait_for 30 "the server" grep 'listening on http' "$workdir/server.log"
+server=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$workdir/server.log")
+
+say "starting a Dask scheduler and two workers"
+# The preload knows its server; it is named all the same, because a Dask configuration in the user's home
+# may name another.
+export DASK_GALVO__SERVER=$server DASK_GALVO__TOKEN=$token DASK_GALVO__COMPUTATION__INTERVAL=1s
+# The workers' files belong with the rest of what the demo deletes.
+export DASK_TEMPORARY_DIRECTORY=$workdir
+background scheduler "$python" -m dask scheduler --host 127.0.0.1 --port 0 --no-dashboard \
+  --scheduler-file "$workdir/scheduler.json" --preload "$server/api/v2/analytics/preload"
+for n in 1 2; do
+  background "worker-$n" "$python" -m dask worker --scheduler-file "$workdir/scheduler.json" \
+    --name "worker-$n" --nthreads 2 --memory-limit 1GiB --no-nanny --no-dashboard
+done
+
+say "running the workload"
+"$python" scripts/demo_workload.py "$workdir/scheduler.json"
+
+say "asking GraphQL about it"
+GALVO_TOKEN=$token "$python" scripts/demo_query.py "$server/graphql"
+
+if [[ ${DEMO_KEEP:-} == 1 ]]; then
+  say "the server stays at $server, GraphiQL at $server/graphql, token $token; Ctrl-C ends it"
+  wait "${pids[0]}"
+fi

@@ -1,0 +1,76 @@
+"""Asks a Galvo server about the demo's workload until the report is complete; prints the answer.
+
+Exits with 0 only when the answer holds every task and the error's text.
+"""
+
+import json
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from demo_workload import ERROR_TEXT, TASKS
+
+QUERY = Path(__file__).with_name("demo_query.graphql").read_text()
+DEADLINE_SECONDS = 30
+
+
+def main(url):
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        answer = ask(url, os.environ["GALVO_TOKEN"])
+        wrong = differences(answer)
+        if not wrong or time.monotonic() > deadline:
+            break
+        time.sleep(0.5)
+    print(QUERY)
+    print(json.dumps(answer, indent=2))
+    if wrong:
+        sys.exit("error: the answer is not what the workload did:\n  " + "\n  ".join(wrong))
+    print(f"The answer holds all {sum(TASKS.values())} tasks of the workload and its error.")
+
+
+def ask(url, token):
+    request = urllib.request.Request(
+        url,
+        data=json.dumps({"query": QUERY}).encode(),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        sys.exit(f"error: {url} answered {error.code}: {error.read().decode(errors='replace')}")
+
+
+def differences(answer):
+    """What the answer lacks of the workload, in words; nothing when it is complete."""
+    if "errors" in answer:
+        return [error["message"] for error in answer["errors"]]
+    clusters = answer["data"]["viewer"]["account"]["clusters"]["nodes"]
+    if not clusters:
+        return ["no cluster has reported yet"]
+    (cluster,) = clusters
+    totals, errors = cluster["totals"], cluster["errors"]["nodes"]
+    by_prefix = {group["prefix"]: group["tasks"] for group in cluster["taskGroups"]["nodes"]}
+    telling = [error["type"] for error in errors if ERROR_TEXT in error["message"]]
+    checks = [
+        ("tasks by prefix", TASKS, by_prefix),
+        ("tasks", sum(TASKS.values()), totals["tasks"]),
+        ("tasks succeeded", sum(TASKS.values()) - 1, totals["tasksSucceeded"]),
+        ("tasks erred", 1, totals["tasksErred"]),
+        ("errors", 1, totals["errors"]),
+        ("workers", 2, totals["peakWorkers"]),
+        ("errors with the workload's text", ["ValueError"], telling),
+    ]
+    return [
+        f"{what}: expected {expected!r}, found {found!r}"
+        for what, expected, found in checks
+        if expected != found
+    ]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Builds everything, starts what the tests need and runs every test. All runners run even when an earlier
+# one fails; the last line sums what they counted themselves.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+if [[ -z ${GALVO_TEST_DATABASE_URL:-} || -z ${GALVO_TEST_REDIS_URL:-} ]]; then
+  exec scripts/with-services.sh "$0" "$@"
+fi
+clean_up_at_exit
+
+say "building the workspace"
+cargo build --workspace --all-targets
+export GALVO_BIN=$target_dir/debug/galvo
+
+exports=$(scripts/python-envs.sh)
+eval "$exports"
+
+passed_total=0 failed_total=0
+
+# Prints "passed failed skipped", summed over the closing lines of cargo's test runner ("test result: ok.
+# 3 passed; 0 failed; 1 ignored; …") and of pytest ("== 1 failed, 3 passed in 0.12s ==", or without the
+# rules when it is quiet).
+counts() {
+  awk '
+    /^test result: / || /^(=+ )?[0-9]+ [a-z]+.* in [0-9.]+s/ {
+      for (i = 2; i <= NF; i++) {
+        word = $i
+        gsub(/[^a-z]/, "", word)
+        if (word == "passed") passed += $(i - 1)
+        if (word == "failed" || word ~ /^errors?$/) failed += $(i - 1)
+        if (word == "ignored" || word == "skipped") skipped += $(i - 1)
+      }
+    }
+    END { print passed + 0, failed + 0, skipped + 0 }
+  ' "$1"
+}
+
+# runner COMMAND...: a step that fails as well when the runner counted no test at all or left one out: a
+# missing part is an error.
+runner() {
+  local status=0 passed failed skipped log=$workdir/runner.out
+  "$@" 2>&1 | tee "$log" || status=1
+  read -r passed failed skipped <<<"$(counts "$log")"
+  if ((skipped > 0)); then
+    say "$skipped skipped: every test has to run here"
+    failed=$((failed + skipped))
+  elif ((passed + failed == 0)) || ((status > 0 && failed == 0)); then
+    say "the runner failed outside its tests"
+    failed=$((failed + 1))
+  fi
+  passed_total=$((passed_total + passed))
+  failed_total=$((failed_total + failed))
+  ((status == 0 && failed == 0))
+}
+
+step "Rust tests, on SQLite" \
+  runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast
+step "integration tests, on PostgreSQL" runner cargo test --package galvo-tests --no-fail-fast
+for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_NEWEST" "$GALVO_TEST_PYTHON_OTHER"; do
+  step "Python tests, $("$python" -c 'import distributed, sys
+print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \
+    runner "$python" -m pytest --color=no -rs python/tests
+done
+step "end-to-end tests with real Dask" runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs tests/dask
+
+result=passed
+verdict || result=failed
+printf '%d passed, %d failed\n' "$passed_total" "$failed_total"
+[[ $result == passed ]]
