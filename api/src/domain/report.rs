@@ -24,23 +24,17 @@ pub struct Report {
     pub version: Version,
     /// Slug of the account the reporter believes to report to; absent means the token's own.
     #[serde(default)]
-    #[schema(inline)]
     pub account: Option<Text<63>>,
     /// Dask's `Scheduler.id`, new for every scheduler process: the cluster's identity.
-    #[schema(inline)]
     pub scheduler_id: Text<256>,
     /// Grows with every report a scheduler makes, also over replaced plugins.
-    #[schema(inline)]
     pub sequence: Count,
     /// The highest sequence the reporter has seen acknowledged: the report holds what changed since.
     #[serde(default)]
-    #[schema(inline)]
     pub base: Option<Count>,
     /// The scheduler's clock when the report was made.
-    #[schema(inline)]
     pub sent_at: UnixTime,
     /// How long the reporter means to wait before its next report.
-    #[schema(inline)]
     pub interval_seconds: Seconds,
     /// Whether this is the last report: the scheduler closes.
     #[serde(default, rename = "final")]
@@ -82,43 +76,32 @@ impl<'de> Deserialize<'de> for Version {
 pub struct ClusterReport {
     /// The name the cluster manager gave it.
     #[serde(default)]
-    #[schema(inline)]
     pub name: Option<Text<2_048>>,
     /// Where the scheduler listens.
     #[serde(default)]
-    #[schema(inline)]
     pub address: Option<Text<2_048>>,
     /// Where Dask's own dashboard is.
     #[serde(default)]
-    #[schema(inline)]
     pub dashboard_url: Option<Text<2_048>>,
     /// When the scheduler process started.
-    #[schema(inline)]
     pub started_at: UnixTime,
     /// When it closed; with the final report only.
     #[serde(default)]
-    #[schema(inline)]
     pub closed_at: Option<UnixTime>,
     /// Why it closed, if it is known.
     #[serde(default)]
-    #[schema(inline)]
     pub close_reason: Option<Text<2_048>>,
     /// Since when no task runs or waits; absent while there is work.
     #[serde(default)]
-    #[schema(inline)]
     pub idle_since: Option<UnixTime>,
     /// Workers connected now.
-    #[schema(inline)]
     pub workers: Count,
     /// Threads of those workers.
-    #[schema(inline)]
     pub threads: Count,
     /// Sum of their memory limits in bytes; absent when one of them has no limit.
     #[serde(default)]
-    #[schema(inline)]
     pub memory_limit_bytes: Option<Count>,
     /// Sum of their process memory in bytes.
-    #[schema(inline)]
     pub memory_used_bytes: Count,
     /// Sums over the scheduler's whole life.
     pub totals: Totals,
@@ -128,37 +111,26 @@ pub struct ClusterReport {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct Totals {
     /// Tasks in all task groups ever seen.
-    #[schema(inline)]
     pub tasks: Count,
     /// Times a task came to be in memory; a task computed again counts again.
-    #[schema(inline)]
     pub tasks_succeeded: Count,
     /// Tasks that erred themselves, not those that only depend on one.
-    #[schema(inline)]
     pub tasks_erred: Count,
     /// Errors recorded, including those the reporter had to drop.
-    #[schema(inline)]
     pub errors: Count,
     /// Thread-seconds spent computing tasks that succeeded.
-    #[schema(inline)]
     pub compute_seconds: Seconds,
     /// Seconds spent fetching those tasks' inputs from other workers.
-    #[schema(inline)]
     pub transfer_seconds: Seconds,
     /// Threads integrated over time: what the cluster offered, busy or idle.
-    #[schema(inline)]
     pub thread_seconds: Seconds,
     /// Bytes of all results ever produced.
-    #[schema(inline)]
     pub bytes: Count,
     /// Workers that ever joined.
-    #[schema(inline)]
     pub workers: Count,
     /// Most workers at one time.
-    #[schema(inline)]
     pub peak_workers: Count,
     /// Most threads at one time.
-    #[schema(inline)]
     pub peak_threads: Count,
 }
 
@@ -169,11 +141,9 @@ pub struct ComputationReport {
     #[schema(value_type = uuid::Uuid)]
     pub id: ComputationId,
     /// When the graph arrived.
-    #[schema(inline)]
     pub started_at: UnixTime,
     /// When its last task finished; absent while it runs.
     #[serde(default)]
-    #[schema(inline)]
     pub stopped_at: Option<UnixTime>,
     /// How far it is.
     pub state: ComputationState,
@@ -215,43 +185,33 @@ pub struct TaskGroupReport {
     #[schema(value_type = uuid::Uuid)]
     pub id: TaskGroupId,
     /// Dask's name of the group.
-    #[schema(inline)]
     pub name: Text<4_096>,
     /// The name without its token: the function or operation.
-    #[schema(inline)]
     pub prefix: Text<4_096>,
     /// When the reporter first saw it.
-    #[schema(inline)]
     pub first_seen_at: UnixTime,
     /// When its first finished task started; absent before.
     #[serde(default)]
-    #[schema(inline)]
     pub started_at: Option<UnixTime>,
     /// When its last finished task stopped; absent before.
     #[serde(default)]
-    #[schema(inline)]
     pub stopped_at: Option<UnixTime>,
     /// Tasks by state, now.
     #[serde(default)]
     pub states: States,
     /// Tasks it ever had.
-    #[schema(inline)]
     pub tasks: Count,
     /// Times one of them came to be in memory.
-    #[schema(inline)]
     pub tasks_succeeded: Count,
     /// Those that erred themselves.
-    #[schema(inline)]
     pub tasks_erred: Count,
     /// Those that erred only because a dependency did.
-    #[schema(inline)]
     pub tasks_blamed: Count,
     /// Seconds by action, of tasks that succeeded: `compute`, `transfer`, `disk-read`, and others.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, f64>)]
     pub durations: Durations,
     /// Bytes of all results it ever produced.
-    #[schema(inline)]
     pub bytes: Count,
     /// Type names of its results.
     #[serde(default)]
@@ -268,28 +228,20 @@ pub struct TaskGroupReport {
 #[serde(default, rename_all = "kebab-case")]
 pub struct States {
     /// Not needed now.
-    #[schema(inline)]
     pub released: Count,
     /// Waiting for dependencies.
-    #[schema(inline)]
     pub waiting: Count,
     /// Ready, but no worker may run it.
-    #[schema(inline)]
     pub no_worker: Count,
     /// Ready, held back until a thread is free.
-    #[schema(inline)]
     pub queued: Count,
     /// Assigned to a worker.
-    #[schema(inline)]
     pub processing: Count,
     /// Result held by a worker.
-    #[schema(inline)]
     pub memory: Count,
     /// Failed, or depending on one that did.
-    #[schema(inline)]
     pub erred: Count,
     /// Forgotten by the scheduler, whatever became of it.
-    #[schema(inline)]
     pub forgotten: Count,
 }
 
@@ -337,10 +289,8 @@ pub struct ErrorReport {
     #[schema(value_type = uuid::Uuid)]
     pub id: ErrorOccurrenceId,
     /// When the scheduler learnt of it.
-    #[schema(inline)]
     pub at: UnixTime,
     /// The task's key as text.
-    #[schema(inline)]
     pub key: Text<4_096>,
     /// The task's group, if it is known.
     #[serde(default)]
@@ -352,17 +302,13 @@ pub struct ErrorReport {
     pub computation_id: Option<ComputationId>,
     /// The exception's class, if it can be told.
     #[serde(default, rename = "type")]
-    #[schema(inline)]
     pub exception_type: Option<Text<256>>,
     /// The exception's text as Dask gives it.
-    #[schema(inline)]
     pub message: Text<20_000>,
     /// The traceback as Dask gives it; empty when there is none.
-    #[schema(inline)]
     pub traceback: Text<100_000>,
     /// Address of the worker it happened on, if it is known.
     #[serde(default)]
-    #[schema(inline)]
     pub worker: Option<Text<2_048>>,
 }
 
@@ -371,13 +317,10 @@ pub struct ErrorReport {
 #[serde(default)]
 pub struct Dropped {
     /// Computations.
-    #[schema(inline)]
     pub computations: Count,
     /// Task groups.
-    #[schema(inline)]
     pub task_groups: Count,
     /// Errors.
-    #[schema(inline)]
     pub errors: Count,
 }
 

@@ -36,7 +36,7 @@ impl Mutation {
         }
         let row =
             scope.store.set_desired_state(id, state.into()).await?.ok_or(ApiError::NotFound("cluster"))?;
-        Ok(SetDesiredStatePayload { cluster: Cluster::new(scope, row) })
+        Ok(SetDesiredStatePayload { cluster: Cluster::new(&scope.after_change(), row) })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use async_graphql::dataloader::DataLoader;
+use async_graphql::dataloader::{DataLoader, HashMapCache};
 use entity::account;
 
 use super::loaders::Reader;
@@ -14,15 +14,24 @@ use crate::{auth::Viewer, store::AccountStore};
 pub(super) struct AccountScope {
     pub(super) account: Arc<account::Model>,
     pub(super) store: AccountStore,
-    pub(super) loader: Arc<DataLoader<Reader>>,
+    pub(super) loader: Arc<Loader>,
 }
+
+/// Remembers what it read, so that nothing is read twice for one request.
+pub(super) type Loader = DataLoader<Reader, HashMapCache>;
 
 impl AccountScope {
     pub(super) fn new(viewer: &Viewer, store: AccountStore) -> Self {
-        Self {
-            account: Arc::new(viewer.account().clone()),
-            loader: Arc::new(DataLoader::new(Reader(store.clone()), tokio::spawn)),
-            store,
-        }
+        let (account, loader) = (Arc::new(viewer.account().clone()), loader(&store));
+        Self { account, store, loader }
     }
+
+    /// The same account for what is read after a change.
+    pub(super) fn after_change(&self) -> Self {
+        Self { loader: loader(&self.store), ..self.clone() }
+    }
+}
+
+fn loader(store: &AccountStore) -> Arc<Loader> {
+    Arc::new(DataLoader::with_cache(Reader(store.clone()), tokio::spawn, HashMapCache::default()))
 }

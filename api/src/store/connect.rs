@@ -133,8 +133,11 @@ impl Store {
         let statements = Arc::new(AtomicU64::new(0));
         for connection in [&mut writer, &mut reader] {
             let counter = Arc::clone(&statements);
-            connection.set_metric_callback(move |_| {
+            connection.set_metric_callback(move |info| {
                 counter.fetch_add(1, Ordering::Relaxed);
+                // The text has placeholders: values never reach the log.
+                let (sql, seconds) = (info.statement.sql.as_str(), info.elapsed.as_secs_f64());
+                tracing::trace!(target: "galvo::statement", sql, seconds, failed = info.failed);
             });
         }
         Ok(Self { pools: Pools { writer, reader }, statements })

@@ -1,0 +1,86 @@
+//! A database of its own for each test: an SQLite file, or one on the PostgreSQL server that
+//! `GALVO_TEST_DATABASE_URL` names.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use galvo::store::{Store, StoreUrl};
+use sea_orm::{ConnectionTrait, DatabaseBackend, DatabaseConnection, Statement};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+/// Where PostgreSQL is, when the suite runs on it.
+const VARIABLE: &str = "GALVO_TEST_DATABASE_URL";
+
+/// A migrated, empty database.
+pub struct Database {
+    url: String,
+    /// Holds the SQLite file until the test is over.
+    _directory: Option<TempDir>,
+}
+
+impl Database {
+    /// A migrated, empty database.
+    pub async fn migrated() -> Self {
+        static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+        if let Ok(server) = std::env::var(VARIABLE) {
+            let template = TEMPLATE.get_or_init(|| migrated_template(&server)).await;
+            return Self { url: create(&server, Some(template)).await, _directory: None };
+        }
+        let database = Self::empty().await;
+        Store::migrate(&database.store_url()).await.unwrap();
+        database
+    }
+
+    /// A database without any table.
+    pub async fn empty() -> Self {
+        if let Ok(server) = std::env::var(VARIABLE) {
+            return Self { url: create(&server, None).await, _directory: None };
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}?mode=rwc", directory.path().join("galvo.db").display());
+        Self { url, _directory: Some(directory) }
+    }
+
+    /// Its address, as `--database-url` takes it.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its address, parsed.
+    #[must_use]
+    pub fn store_url(&self) -> StoreUrl {
+        self.url.parse().unwrap()
+    }
+
+    /// A connection past the server, to compare what it says with what is there.
+    pub async fn connection(&self) -> DatabaseConnection {
+        sea_orm::Database::connect(&self.url).await.unwrap()
+    }
+}
+
+async fn migrated_template(server: &str) -> String {
+    let url = create(server, None).await;
+    Store::migrate(&url.parse::<StoreUrl>().unwrap()).await.unwrap();
+    url.rsplit('/').next().unwrap().to_owned()
+}
+
+async fn create(server: &str, template: Option<&str>) -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = format!("galvo_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let admin = sea_orm::Database::connect(server).await.unwrap();
+    assert_eq!(
+        admin.get_database_backend(),
+        DatabaseBackend::Postgres,
+        "{VARIABLE} must name a PostgreSQL server"
+    );
+    let template = template.map(|template| format!(" TEMPLATE {template}")).unwrap_or_default();
+    let create = format!("CREATE DATABASE {name}{template}");
+    // PostgreSQL copies a template only while nobody else does.
+    let lock = "SELECT pg_advisory_lock(7)";
+    admin.execute_raw(Statement::from_string(DatabaseBackend::Postgres, lock)).await.unwrap();
+    admin.execute_raw(Statement::from_string(DatabaseBackend::Postgres, create)).await.unwrap();
+    admin.close().await.unwrap();
+    let (address, _) = server.rsplit_once('/').unwrap();
+    format!("{address}/{name}")
+}

@@ -1,0 +1,16 @@
+//! The system under test and those who use it, as tests speak of them.
+#![expect(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a test that cannot set up its world fails"
+)]
+
+mod app;
+mod database;
+mod program;
+mod report;
+
+pub use app::{Member, TestApp};
+pub use database::Database;
+pub use program::Program;
+pub use report::{ReportBuilder, computation, error, task_group, uuid};

@@ -1,0 +1,93 @@
+//! The program `galvo` as an operator runs it.
+
+use std::{path::PathBuf, process::Stdio};
+
+use reqwest::Client;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+};
+
+/// A server in a process of its own. It is killed when dropped.
+pub struct Program {
+    child: Child,
+    /// What it prints, after the line that says where it listens.
+    pub output: Lines<BufReader<ChildStdout>>,
+    address: String,
+}
+
+impl Program {
+    /// The program with arguments, in an environment without settings.
+    #[must_use]
+    pub fn command(arguments: &[&str]) -> Command {
+        let mut command = Command::new(executable());
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        for (name, _) in std::env::vars() {
+            if name.starts_with("GALVO_") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+
+    /// Runs a command to its end: its exit status, standard output and standard error.
+    pub async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+        let output = Self::command(arguments).output().await.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    /// Serves on `listen`, where port 0 picks a free one.
+    pub async fn serve(database_url: &str, listen: &str, more: &[&str]) -> Self {
+        let arguments =
+            [&["serve", "--database-url", database_url, "--listen", listen, "--log", "warn"], more].concat();
+        let mut child = Self::command(&arguments).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = output.next_line().await.unwrap().expect("the server says where it listens");
+        let address = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_owned();
+        Self { child, output, address }
+    }
+
+    /// The address of a path.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.address)
+    }
+
+    /// Where it listens, as `--listen` takes it.
+    #[must_use]
+    pub fn listen(&self) -> &str {
+        self.address.strip_prefix("http://").unwrap()
+    }
+
+    /// A client for it.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::new()
+    }
+
+    /// Ends it as a power cut would.
+    pub async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Asks it to end, and waits for its exit status.
+    pub async fn terminate(mut self) -> Option<i32> {
+        let pid = self.child.id().unwrap().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().await.unwrap().success());
+        self.child.wait().await.unwrap().code()
+    }
+}
+
+/// Cargo puts the program beside the directory the test is in.
+fn executable() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().and_then(std::path::Path::parent).unwrap().join("galvo");
+    assert!(program.exists(), "{} is missing: build the workspace first", program.display());
+    program
+}

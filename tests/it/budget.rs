@@ -1,0 +1,98 @@
+//! How many statements an operation costs: the same at any depth and for any number of rows.
+
+use harness::{Member, ReportBuilder, TestApp, computation, error, task_group};
+use serde_json::{Value, json};
+
+/// The statement that looks the token up comes with every request.
+const SIGN_IN: u64 = 1;
+
+async fn cost(app: &TestApp, member: &Member, query: &str, variables: Value) -> (u64, Value) {
+    let before = app.statements();
+    let answer = member.query(query, variables).await;
+    (app.statements() - before, answer)
+}
+
+#[tokio::test]
+async fn a_list_of_clusters_with_their_totals_costs_three_statements_at_any_depth() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for user in 0..3 {
+        let member = app.member(&format!("user-{user}"), "ada").await;
+        for number in 0..60 {
+            member.reported(&ReportBuilder::new(&format!("Scheduler-{user}-{number}"), 1).build()).await;
+        }
+    }
+    let totals = "schedulerId state startedAt lastSeenAt now { workers threads }
+        totals { tasks tasksSucceeded tasksErred errors bytes computeSeconds transferSeconds clusterSeconds }";
+    let query = format!(
+        "query($after: String) {{ viewer {{ account {{ clusters(first: 50, after: $after) {{
+            totalCount nodes {{ {totals} }} pageInfo {{ hasNextPage endCursor }} }} }} }} }}"
+    );
+    let with_users = query.replace(totals, &format!("{totals} user {{ name }}"));
+    let (mut after, mut seen) = (Value::Null, 0);
+    loop {
+        let (statements, answer) = cost(&app, &ada, &query, json!({ "after": after })).await;
+        assert_eq!(statements, SIGN_IN + 2, "one for the page, one for its total count");
+        let (statements, _) = cost(&app, &ada, &with_users, json!({ "after": after })).await;
+        assert_eq!(statements, SIGN_IN + 3, "one more for all users of the page");
+        let page = &answer["viewer"]["account"]["clusters"];
+        seen += page["nodes"].as_array().unwrap().len();
+        if page["pageInfo"]["hasNextPage"] == false {
+            break;
+        }
+        after = page["pageInfo"]["endCursor"].clone();
+    }
+    assert_eq!(seen, 180);
+    let uncounted = query.replace("totalCount", "");
+    assert_eq!(cost(&app, &ada, &uncounted, json!({})).await.0, SIGN_IN + 1, "nobody asked for the count");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_drill_down_costs_one_statement_a_list() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let groups = |computation: u128| (1_000 * computation..1_000 * computation + 15).collect::<Vec<_>>();
+    let report = ReportBuilder::new("Scheduler-1", 1)
+        .with("/computations", (1..=10).map(|n| computation(n, &groups(n))).collect::<Vec<_>>())
+        .with("/task_groups", (1..=10).flat_map(groups).map(|n| task_group(n, "load", 1)).collect::<Vec<_>>())
+        .with("/errors", (1..=10).map(|n| error(n, 1_000 * n, n)).collect::<Vec<_>>())
+        .build();
+    let number = ada.reported(&report).await;
+    let query = "query($id: ID!) { cluster(id: $id) { user { name }
+        computations(first: 10) { totalCount nodes { daskId state
+            taskGroups(first: 15) { totalCount nodes { prefix durations { action seconds } dependencies { prefix } cluster { name } } }
+            errors { nodes { message cluster { name } computation { daskId } taskGroup { prefix } } } } } } }";
+    let (statements, answer) = cost(&app, &ada, query, json!({ "id": number.to_string() })).await;
+    let computations = answer["cluster"]["computations"]["nodes"].as_array().unwrap();
+    assert_eq!(computations.len(), 10);
+    assert!(computations.iter().all(|node| node["taskGroups"]["nodes"].as_array().unwrap().len() == 15));
+    assert!(computations.iter().all(|node| node["errors"]["nodes"].as_array().unwrap().len() == 1));
+    // Cluster, user, computations, their count, task groups, their counts, errors; then the computations and the
+    // task groups these errors refer to. The cluster they all refer to is known already.
+    assert_eq!(statements, SIGN_IN + 9);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_report_costs_the_same_whatever_it_holds() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let report = |sequence, items: u128| {
+        ReportBuilder::new("Scheduler-1", sequence)
+            .with("/computations", (0..items).map(|n| computation(n, &[n])).collect::<Vec<_>>())
+            .with("/task_groups", (0..items).map(|n| task_group(n, "load", 1)).collect::<Vec<_>>())
+            .with("/errors", (0..items).map(|n| error(n, n, n)).collect::<Vec<_>>())
+            .build()
+    };
+    ada.reported(&report(1, 1)).await;
+    let before = app.statements();
+    ada.reported(&report(2, 1)).await;
+    let few = app.statements() - before;
+    let before = app.statements();
+    ada.reported(&report(3, 400)).await;
+    assert_eq!(app.statements() - before, few);
+    // Read and write the cluster, write task groups, computations, links and errors.
+    assert_eq!(few, SIGN_IN + 6);
+    app.stop().await;
+}

@@ -1,0 +1,133 @@
+//! What a cluster's report looks like when it is asked for.
+
+use harness::{ReportBuilder, TestApp, computation, error, task_group, uuid};
+use serde_json::json;
+
+const EVERYTHING: &str = "query($id: ID!) { cluster(id: $id) {
+    number schedulerId name address dashboardUrl account { slug } user { name } state desiredState
+    startedAt endedAt closeReason lastSeenAt idleSince
+    now { at workers threads memoryUsed memoryLimit }
+    totals { tasks tasksSucceeded tasksErred errors bytes workers peakWorkers peakThreads
+        computeSeconds transferSeconds clusterSeconds }
+    dropped { computations taskGroups errors }
+    computations { totalCount nodes { daskId state startedAt endedAt wallSeconds cluster { schedulerId }
+        taskGroups { totalCount nodes { prefix } } errors { totalCount nodes { key } } } }
+    taskGroups { totalCount nodes { name prefix firstSeenAt startedAt endedAt tasks tasksSucceeded tasksErred tasksBlamed
+        states { state count } durations { action seconds } bytes types dependencies { prefix } cluster { schedulerId } } }
+    errors { totalCount nodes { key type message traceback worker at
+        cluster { schedulerId } computation { daskId } taskGroup { prefix } } }
+} }";
+
+fn report(sequence: i64) -> ReportBuilder {
+    let mut divide = task_group(11, "divide", 3);
+    divide["states"] = json!({ "erred": 2, "no-worker": 1, "forgotten": 4 });
+    divide["tasks_erred"] = json!(1);
+    divide["tasks_blamed"] = json!(1);
+    divide["durations"] = json!({ "compute": 0.5, "disk-read": 0.125, "unheard-of": 2.0 });
+    divide["dependencies"] = json!([uuid(10), uuid(99)]);
+    let totals = json!({
+        "tasks": 11, "tasks_succeeded": 8, "tasks_erred": 1, "errors": 1, "compute_seconds": 2.0,
+        "transfer_seconds": 0.25, "thread_seconds": 480.5, "bytes": 5_600, "workers": 3,
+        "peak_workers": 2, "peak_threads": 4,
+    });
+    ReportBuilder::new("Scheduler-1", sequence)
+        .with("/cluster/name", "etl")
+        .with("/cluster/address", "tcp://10.0.0.1:8786")
+        .with("/cluster/workers", 2)
+        .with("/cluster/threads", 4)
+        .with("/cluster/memory_limit_bytes", 8_000_000_000_i64)
+        .with("/cluster/memory_used_bytes", 123_456)
+        .with("/cluster/totals", totals)
+        .with("/computations", json!([computation(1, &[10, 11, 98])]))
+        .with("/task_groups", json!([task_group(10, "load", 8), divide]))
+        .with("/errors", json!([error(20, 11, 1)]))
+        .with("/dropped", json!({ "errors": 5 }))
+}
+
+#[tokio::test]
+async fn everything_reported_is_answered() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = ada.reported(&report(1).build()).await;
+    let mut answer = ada.query(EVERYTHING, json!({ "id": number.to_string() })).await;
+    assert_eq!(answer["cluster"]["number"].take(), number);
+    insta::assert_json_snapshot!(answer);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn the_final_report_closes_the_cluster() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    ada.reported(&report(1).build()).await;
+    app.set_clock("2026-11-20T12:30:00Z");
+    let last = report(2)
+        .with("/final", true)
+        .with("/cluster/closed_at", 1_795_176_000.25)
+        .with("/cluster/close_reason", "idle-timeout-exceeded");
+    let number = ada.reported(&last.build()).await;
+    // A report from before that arrives late does not open it again, but it was heard.
+    app.set_clock("2026-11-20T12:31:00Z");
+    ada.reported(&report(1).build()).await;
+    let query = "query($id: ID!) { cluster(id: $id) { state endedAt closeReason lastSeenAt now { workers } totals { peakWorkers } } }";
+    let answer = ada.query(query, json!({ "id": number.to_string() })).await;
+    let expected = json!({
+        "state": "CLOSED", "endedAt": "2026-11-20T12:00:00.250+00:00", "closeReason": "idle-timeout-exceeded",
+        "lastSeenAt": "2026-11-20T12:31:00+00:00", "now": null, "totals": { "peakWorkers": 2 },
+    });
+    assert_eq!(answer["cluster"], expected);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_task_group_can_serve_several_computations() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let report = ReportBuilder::new("Scheduler-1", 1)
+        .with("/computations", json!([computation(1, &[10]), computation(2, &[10, 11])]))
+        .with("/task_groups", json!([task_group(10, "load", 1), task_group(11, "sum", 1)]))
+        .build();
+    let number = ada.reported(&report).await;
+    let query = "query($id: ID!) { cluster(id: $id) { computations { nodes { daskId
+        taskGroups { totalCount nodes { prefix } } } } } }";
+    let answer = ada.query(query, json!({ "id": number.to_string() })).await;
+    let of = |number: u128, prefixes: &[&str]| {
+        let nodes: Vec<_> = prefixes.iter().map(|prefix| json!({ "prefix": prefix })).collect();
+        json!({ "daskId": uuid(number), "taskGroups": { "totalCount": prefixes.len(), "nodes": nodes } })
+    };
+    assert_eq!(
+        answer["cluster"]["computations"]["nodes"],
+        json!([of(2, &["load", "sum"]), of(1, &["load"])])
+    );
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_thing_is_found_by_its_global_identifier() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    ada.reported(&report(1).build()).await;
+    let query = "{ viewer { user { id } account { id clusters { nodes { id
+        computations { nodes { id } } taskGroups { nodes { id } } errors { nodes { id } } } } } } }";
+    let answer = ada.query(query, json!({})).await;
+    let cluster = &answer["viewer"]["account"]["clusters"]["nodes"][0];
+    for (noun, id) in [
+        ("User", &answer["viewer"]["user"]["id"]),
+        ("Account", &answer["viewer"]["account"]["id"]),
+        ("Cluster", &cluster["id"]),
+        ("Computation", &cluster["computations"]["nodes"][0]["id"]),
+        ("TaskGroup", &cluster["taskGroups"]["nodes"][0]["id"]),
+        ("ErrorOccurrence", &cluster["errors"]["nodes"][0]["id"]),
+    ] {
+        let found =
+            ada.query("query($id: ID!) { node(id: $id) { __typename id } }", json!({ "id": id })).await;
+        assert_eq!(found["node"], json!({ "__typename": noun, "id": id }));
+    }
+    // One noun's identifier is no cluster's.
+    let query = "query($id: ID!) { cluster(id: $id) { id } }";
+    assert_eq!(ada.query(query, json!({ "id": cluster["id"] })).await["cluster"]["id"], cluster["id"]);
+    for id in [&answer["viewer"]["account"]["id"], &json!("nothing"), &json!("12")] {
+        assert_eq!(ada.query(query, json!({ "id": id })).await["cluster"], json!(null), "{id}");
+    }
+    app.stop().await;
+}

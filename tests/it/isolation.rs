@@ -1,0 +1,222 @@
+//! Two accounts on one server: neither can tell that the other exists.
+//!
+//! The tables below are written by hand. A root field, node type or route that has no case fails the test, and
+//! so does a case for something that is gone.
+
+use std::collections::BTreeSet;
+
+use async_graphql_parser::{
+    parse_schema,
+    types::{TypeKind, TypeSystemDefinition},
+};
+use harness::{Member, ReportBuilder, TestApp, computation, error, task_group};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`.
+const ROOT_FIELDS: [&str; 5] =
+    ["Mutation.setDesiredState", "Query.account", "Query.cluster", "Query.node", "Query.viewer"];
+
+/// Types found by a global identifier, all of which that test asks for.
+const NODES: [&str; 6] = ["Account", "Cluster", "Computation", "ErrorOccurrence", "TaskGroup", "User"];
+
+/// Routes, and what keeps accounts apart there.
+const ROUTES: [(&str, Guard); 4] = [
+    ("GET /api/v2/analytics/preload", Guard::NoAccountData),
+    ("GET /healthz", Guard::NoAccountData),
+    ("GET /readyz", Guard::NoAccountData),
+    ("POST /api/v1/reports", Guard::Case),
+];
+
+#[derive(PartialEq)]
+enum Guard {
+    /// The same for everybody.
+    NoAccountData,
+    /// `a_report_reaches_its_own_account_only` below.
+    Case,
+}
+
+/// The same for every account: whoever reports it, it must not meet the other's.
+fn report() -> Value {
+    ReportBuilder::new("Scheduler-1", 1)
+        .with("/cluster/name", "etl")
+        .with("/computations", json!([computation(1, &[10, 11])]))
+        .with("/task_groups", json!([task_group(10, "load", 4), task_group(11, "divide", 2)]))
+        .with("/errors", json!([error(20, 11, 1)]))
+        .build()
+}
+
+#[tokio::test]
+async fn every_root_field_node_and_route_has_a_case() {
+    let mut fields = BTreeSet::new();
+    let mut nodes = BTreeSet::new();
+    for definition in parse_schema(galvo::graphql::Schema::build().sdl()).unwrap().definitions {
+        let TypeSystemDefinition::Type(definition) = definition else { continue };
+        let name = definition.node.name.node.to_string();
+        let TypeKind::Object(object) = definition.node.kind else { continue };
+        if ["Query", "Mutation", "Subscription"].contains(&name.as_str()) {
+            fields.extend(object.fields.iter().map(|field| format!("{name}.{}", field.node.name.node)));
+        }
+        if object.implements.iter().any(|interface| interface.node == "Node") {
+            nodes.insert(name);
+        }
+    }
+    assert_eq!(fields, ROOT_FIELDS.map(str::to_owned).into());
+    assert_eq!(nodes, NODES.map(str::to_owned).into());
+
+    let openapi = serde_json::to_value(galvo::http::openapi()).unwrap();
+    let routes: BTreeSet<String> = openapi["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, methods)| {
+            methods.as_object().unwrap().keys().map(move |method| format!("{} {path}", method.to_uppercase()))
+        })
+        .collect();
+    assert_eq!(routes, ROUTES.iter().map(|(route, _)| (*route).to_owned()).collect());
+}
+
+/// Global identifiers of one of everything in a member's account.
+async fn node_ids(member: &Member) -> Vec<(&'static str, Value)> {
+    let query = "{ viewer { user { id } account { id clusters { nodes { id
+        computations { nodes { id } } taskGroups { nodes { id } } errors { nodes { id } } } } } } }";
+    let answer = member.query(query, json!({})).await;
+    let cluster = &answer["viewer"]["account"]["clusters"]["nodes"][0];
+    let ids = vec![
+        ("User", answer["viewer"]["user"]["id"].clone()),
+        ("Account", answer["viewer"]["account"]["id"].clone()),
+        ("Cluster", cluster["id"].clone()),
+        ("Computation", cluster["computations"]["nodes"][0]["id"].clone()),
+        ("TaskGroup", cluster["taskGroups"]["nodes"][0]["id"].clone()),
+        ("ErrorOccurrence", cluster["errors"]["nodes"][0]["id"].clone()),
+    ];
+    assert!(ids.iter().all(|(_, id)| id.is_string()), "{ids:?}");
+    assert_eq!(ids.iter().map(|(noun, _)| *noun).collect::<BTreeSet<_>>(), NODES.into());
+    ids
+}
+
+/// An identifier of the same form that names nothing: the number at its end is another.
+fn of_nothing(id: &Value) -> Value {
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+
+    let mut text = URL_SAFE_NO_PAD.decode(id.as_str().unwrap()).unwrap();
+    let last = text.last_mut().unwrap();
+    *last = if *last == b'9' { b'8' } else { b'9' };
+    URL_SAFE_NO_PAD.encode(text).into()
+}
+
+#[tokio::test]
+async fn root_fields_answer_as_if_the_other_account_did_not_exist() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let number = ada.reported(&report()).await;
+
+    let viewer = bob.query(
+        "{ viewer { user { name } account { slug clusters { totalCount nodes { id } } } } }",
+        json!({}),
+    );
+    let expected = json!({ "user": { "name": "bob" }, "account": { "slug": "bob", "clusters": { "totalCount": 0, "nodes": [] } } });
+    assert_eq!(viewer.await["viewer"], expected);
+
+    let account = "query($slug: String!) { account(slug: $slug) { id } }";
+    assert_ne!(ada.query(account, json!({ "slug": "ada" })).await, json!({ "account": null }));
+    let same = |theirs: Value, nobodys: Value, what: &str| {
+        assert_eq!(theirs.to_string(), nobodys.to_string(), "{what}");
+    };
+    same(
+        bob.ask(account, json!({ "slug": "ada" })).await,
+        bob.ask(account, json!({ "slug": "nobody" })).await,
+        "account(slug)",
+    );
+
+    let cluster = "query($id: ID!) { cluster(id: $id) { id name } }";
+    assert_eq!(ada.query(cluster, json!({ "id": number.to_string() })).await["cluster"]["name"], "etl");
+    same(
+        bob.ask(cluster, json!({ "id": number.to_string() })).await,
+        bob.ask(cluster, json!({ "id": (number + 1).to_string() })).await,
+        "cluster(number)",
+    );
+
+    let node = "query($id: ID!) { node(id: $id) { __typename id } cluster(id: $id) { id } }";
+    let stop = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }";
+    for (noun, id) in node_ids(&ada).await {
+        let found = ada.query(node, json!({ "id": id })).await;
+        assert_eq!(found["node"]["__typename"], noun);
+        let nobodys = of_nothing(&id);
+        same(bob.ask(node, json!({ "id": id })).await, bob.ask(node, json!({ "id": nobodys })).await, noun);
+        assert_eq!(
+            bob.query(node, json!({ "id": id })).await,
+            json!({ "node": null, "cluster": null }),
+            "{noun}"
+        );
+        let refused = bob.ask(stop, json!({ "id": id })).await;
+        assert_eq!(refused["errors"][0]["extensions"]["code"], "NOT_FOUND", "{noun}: {refused}");
+        same(refused, bob.ask(stop, json!({ "id": nobodys })).await, noun);
+    }
+    let state = "query($id: ID!) { cluster(id: $id) { desiredState } }";
+    assert_eq!(
+        ada.query(state, json!({ "id": number.to_string() })).await["cluster"]["desiredState"],
+        "RUNNING"
+    );
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_report_reaches_its_own_account_only() {
+    assert!(
+        ROUTES
+            .iter()
+            .filter(|(_, guard)| *guard == Guard::Case)
+            .map(|(route, _)| *route)
+            .eq(["POST /api/v1/reports"])
+    );
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    // The same scheduler, computation, task groups and errors in both accounts.
+    ada.reported(&report()).await;
+    let (theirs, their_answer) = ada.report(&report()).await;
+    let mut later = report();
+    later["sequence"] = json!(9);
+    later["base"] = json!(1);
+    later["cluster"]["name"] = json!("mine");
+    later["task_groups"][0]["tasks"] = json!(99);
+    later["errors"][0]["message"] = json!("other");
+    let (_, answer) = bob.report(&later).await;
+    assert_eq!(answer["resend"], true, "bob's first report cannot have a predecessor: {answer}");
+    let all = "{ viewer { account { clusters { totalCount nodes { name user { name }
+        taskGroups { nodes { tasks } } errors { nodes { message } } } } } } }";
+    let of = |name: &str, user: &str, tasks: i64, message: &str| {
+        json!({ "totalCount": 1, "nodes": [{ "name": name, "user": { "name": user },
+            "taskGroups": { "nodes": [{ "tasks": tasks }, { "tasks": 2 }] },
+            "errors": { "nodes": [{ "message": message }] } }] })
+    };
+    let clusters =
+        async |member: &Member| member.query(all, json!({})).await["viewer"]["account"]["clusters"].clone();
+    assert_eq!(clusters(&ada).await, of("etl", "ada", 4, "ZeroDivisionError('division by zero')"));
+    assert_eq!(clusters(&bob).await, of("mine", "bob", 99, "other"));
+    assert_eq!(ada.report(&report()).await, (theirs, their_answer));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_token_nothing_is_told() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    ada.reported(&report()).await;
+    for query in [
+        "{ viewer { account { slug } } }",
+        "{ __schema { types { name } } }",
+        "{ account(slug: \"ada\") { id } }",
+    ] {
+        let response =
+            app.anonymous(Method::POST, "/graphql").json(&json!({ "query": query })).send().await.unwrap();
+        assert_eq!(response.status(), 401, "{query}");
+        assert_eq!(response.headers()["www-authenticate"], "Bearer");
+        let body: Value = response.json().await.unwrap();
+        assert_eq!(body["errors"][0]["extensions"]["code"], "UNAUTHENTICATED", "{query}: {body}");
+        assert_eq!(body.get("data"), None, "{query}: {body}");
+    }
+    let refused = app.anonymous(Method::POST, "/api/v1/reports").json(&report()).send().await.unwrap();
+    assert_eq!(refused.status(), 401);
+    app.stop().await;
+}
