@@ -7,6 +7,7 @@ mod budget;
 mod cluster;
 mod command_line;
 mod convergence;
+mod docs;
 mod durability;
 mod graphql_http;
 mod isolation;

@@ -1,0 +1,66 @@
+//! The documentation is true: its queries run, and its settings exist.
+
+use std::{fs, path::Path};
+
+use harness::{Program, TestApp};
+use serde_json::json;
+
+fn documents() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut paths = vec![root.join("README.md"), root.join("ARCHITECTURE.md"), root.join("python/README.md")];
+    paths.extend(fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path()));
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths.into_iter().map(|path| (path.display().to_string(), fs::read_to_string(&path).unwrap())).collect()
+}
+
+#[tokio::test]
+async fn every_query_of_the_documentation_runs() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let mut run = 0;
+    for (path, text) in documents() {
+        for block in text.split("```graphql\n").skip(1) {
+            let query = block.split("```").next().unwrap();
+            let answer = ada.ask(query, json!({})).await;
+            // The example of a mutation names a cluster that is not there.
+            let code = &answer["errors"][0]["extensions"]["code"];
+            assert!(answer.get("errors").is_none() || code == "NOT_FOUND", "{path}: {query}: {answer}");
+            run += 1;
+        }
+    }
+    assert!(run >= 5, "only {run} queries were found");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn the_settings_of_the_documentation_are_those_of_the_program() {
+    let (_, help, _) = Program::run(&["serve", "--help"]).await;
+    let variables = |text: &str| {
+        let words = text.split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
+        let mut found: Vec<String> = words
+            .filter(|word| word.starts_with("GALVO_") && !word.starts_with("GALVO__"))
+            .map(str::to_owned)
+            .collect();
+        found.sort();
+        found.dedup();
+        found.retain(|word| word != "GALVO_");
+        found
+    };
+    let running = documents().into_iter().find(|(path, _)| path.ends_with("running.md")).unwrap().1;
+    assert_eq!(variables(&running), variables(&help));
+    for (path, text) in documents() {
+        for variable in variables(&text) {
+            assert!(help.contains(&variable), "{path} names {variable}");
+        }
+    }
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    for (path, text) in documents() {
+        for target in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            let file = Path::new(&path).parent().unwrap().join(target);
+            assert!(target.starts_with('#') || file.exists(), "{path} links to {target}");
+        }
+    }
+}
