@@ -49,7 +49,7 @@ pub struct CommonArgs {
     #[arg(long, global = true, env = "GALVO_DATABASE_CONNECTIONS", default_value = "16")]
     database_connections: String,
     /// What to log, as `level` or `target=level,…`.
-    #[arg(long, global = true, env = "GALVO_LOG", default_value = "info")]
+    #[arg(long, global = true, env = "GALVO_LOG", default_value = "info,sea_orm_migration=warn")]
     log: String,
     /// How to log: `text` or `json`.
     #[arg(long, global = true, env = "GALVO_LOG_FORMAT", default_value = "text")]

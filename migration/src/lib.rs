@@ -6,8 +6,8 @@
 //! reference tables only; states are text with a `CHECK`, never a native enum; no triggers; no default or
 //! generated value depends on the database's clock; one statement per execution.
 
-pub use sea_orm_migration::MigratorTrait;
 use sea_orm_migration::prelude::*;
+pub use sea_orm_migration::{IntoSchemaManagerConnection, MigratorTrait};
 
 mod m20261120_000001_create_account;
 mod m20261120_000002_create_cluster;

@@ -116,6 +116,11 @@ enum Allowed {
     Queries,
 }
 
+#[tracing::instrument(
+    name = "graphql",
+    skip_all,
+    fields(operation = parameters.operation_name, account = tracing::field::Empty)
+)]
 async fn execute(
     state: &AppState,
     headers: &HeaderMap,
@@ -123,6 +128,7 @@ async fn execute(
     allowed: Allowed,
 ) -> Result<GraphQlResponse, Problem> {
     let viewer = state.viewer(headers, Scope::Read).await?;
+    tracing::Span::current().record("account", viewer.account().slug.as_str());
     let mut request = Request::new(parameters.query);
     request.operation_name = parameters.operation_name;
     request.variables = Variables::from_json(Value::Object(parameters.variables.unwrap_or_default()));

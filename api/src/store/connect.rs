@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use migration::{Migrator, MigratorTrait};
+use migration::{IntoSchemaManagerConnection, Migrator, MigratorTrait};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DbErr, SqliteTransactionMode, SqlxPostgresConnector,
     SqlxSqliteConnector, TransactionOptions, TransactionTrait,
@@ -232,7 +232,7 @@ async fn postgres(options: &PgConnectOptions, connections: u32) -> Result<Databa
 async fn migrate_sqlite(options: &SqliteConnectOptions) -> Result<(), StoreError> {
     let database = sqlite(options, 1).await?;
     let transaction = database.begin_with_options(IMMEDIATE).await?;
-    Migrator::up(&transaction, None).await?;
+    apply_missing(&transaction).await?;
     transaction.commit().await?;
     database.close().await?;
     Ok(())
@@ -250,8 +250,21 @@ async fn migrate_postgres(options: &PgConnectOptions) -> Result<(), StoreError> 
         .map_err(unreachable_database)?;
     let database = SqlxPostgresConnector::from_sqlx_postgres_pool(pool);
     database.execute_unprepared(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})")).await?;
-    Migrator::up(&database, None).await?;
+    apply_missing(&database).await?;
     database.close().await?;
+    Ok(())
+}
+
+async fn apply_missing<'c, C>(connection: &'c C) -> Result<(), StoreError>
+where
+    C: ConnectionTrait,
+    &'c C: IntoSchemaManagerConnection<'c>,
+{
+    let missing = Migrator::get_pending_migrations(connection).await?;
+    Migrator::up(connection, None).await?;
+    for migration in missing {
+        tracing::info!(migration = migration.name(), "migrated");
+    }
     Ok(())
 }
 
