@@ -53,9 +53,47 @@ impl Database {
         self.url.parse().unwrap()
     }
 
+    /// Makes it refuse writes, as a database does that is away or busy for too long.
+    pub async fn go_away(&self) -> Outage {
+        match std::env::var(VARIABLE) {
+            Ok(server) => {
+                let admin = sea_orm::Database::connect(server).await.unwrap();
+                let name = self.url.rsplit('/').next().unwrap().to_owned();
+                let statements = [
+                    format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"),
+                    format!(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+                    ),
+                ];
+                for statement in statements {
+                    admin.execute_unprepared(&statement).await.unwrap();
+                }
+                Outage { connection: admin, end: format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true") }
+            }
+            Err(_) => {
+                let connection = self.connection().await;
+                connection.execute_unprepared("BEGIN IMMEDIATE").await.unwrap();
+                Outage { connection, end: "ROLLBACK".to_owned() }
+            }
+        }
+    }
+
     /// A connection past the server, to compare what it says with what is there.
     pub async fn connection(&self) -> DatabaseConnection {
         sea_orm::Database::connect(&self.url).await.unwrap()
+    }
+}
+
+/// A database that is away until this ends.
+pub struct Outage {
+    connection: DatabaseConnection,
+    end: String,
+}
+
+impl Outage {
+    /// Brings the database back.
+    pub async fn end(self) {
+        self.connection.execute_unprepared(&self.end).await.unwrap();
     }
 }
 

@@ -11,6 +11,6 @@ mod program;
 mod report;
 
 pub use app::{Member, TestApp};
-pub use database::Database;
+pub use database::{Database, Outage};
 pub use program::Program;
 pub use report::{ReportBuilder, computation, error, task_group, uuid};

@@ -322,7 +322,27 @@ async fn a_report_needs_a_token_for_it() {
 async fn a_store_that_is_away_is_told_as_such() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // A table that is gone is a defect; the answer says nothing of it but a reference.
+    ada.reported(&full(1)).await;
+    let outage = app.database.go_away().await;
+    let refused = ada.request(Method::POST, PATH).json(&full(2)).send().await.unwrap();
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.headers()[header::RETRY_AFTER], "5");
+    assert_eq!(refused.json::<Value>().await.unwrap()["code"], "UNAVAILABLE");
+    outage.end().await;
+    // Connections that died during the outage are found dead one by one.
+    let again = async || ada.report(&full(2)).await.0;
+    let mut answers = vec![again().await];
+    while answers.last() != Some(&StatusCode::OK) {
+        assert!(answers.len() < 20, "the store is back, but the server does not notice: {answers:?}");
+        answers.push(again().await);
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_defect_is_told_by_a_reference_alone() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
     let connection = app.database.connection().await;
     sea_orm::ConnectionTrait::execute_unprepared(&connection, "DROP TABLE error_occurrences").await.unwrap();
     let (status, body) = ada.report(&full(1)).await;

@@ -1,0 +1,362 @@
+"""What Dask knows of a run and what Galvo says of it, in the same words.
+
+Dask's own account comes from ``workloads/witness.py``. Both sides become plain values of one shape,
+so that a difference shows as what it is.
+"""
+
+from datetime import datetime
+
+import pytest
+from processes import wait_until
+
+CLUSTERS = """
+query { viewer { account { clusters(first: 100) { nodes { id schedulerId } } } } }
+"""
+
+CLUSTER = """
+query ($id: ID!) { cluster(id: $id) {
+  id schedulerId name address state desiredState startedAt endedAt closeReason
+  now { workers threads }
+  dropped { computations taskGroups errors }
+  totals {
+    tasks tasksSucceeded tasksErred errors bytes workers peakWorkers peakThreads
+    computeSeconds transferSeconds clusterSeconds
+  }
+} }
+"""
+
+TASK_GROUPS = """
+query ($id: ID!, $after: String) { cluster(id: $id) { list: taskGroups(first: 100, after: $after) {
+  pageInfo { hasNextPage endCursor }
+  nodes {
+    name prefix startedAt endedAt states { state count } durations { action seconds }
+    tasks tasksSucceeded tasksErred tasksBlamed bytes types dependencies { name }
+  }
+} } }
+"""
+
+COMPUTATIONS = """
+query ($id: ID!, $after: String) { cluster(id: $id) { list: computations(first: 100, after: $after) {
+  pageInfo { hasNextPage endCursor }
+  nodes { daskId state startedAt endedAt taskGroups(first: 100) { nodes { name } } }
+} } }
+"""
+
+ERRORS = """
+query ($id: ID!, $after: String) { cluster(id: $id) { list: errors(first: 100, after: $after) {
+  pageInfo { hasNextPage endCursor }
+  nodes { key type message traceback worker at taskGroup { name } computation { daskId } }
+} } }
+"""
+
+
+def cluster_id(galvo, scheduler_id):
+    """The identifier of a scheduler's cluster, or None as long as it has not reported."""
+    nodes = galvo.query(CLUSTERS)["viewer"]["account"]["clusters"]["nodes"]
+    return next((node["id"] for node in nodes if node["schedulerId"] == scheduler_id), None)
+
+
+def cluster(galvo, scheduler_id):
+    id_ = cluster_id(galvo, scheduler_id)
+    return id_ and galvo.query(CLUSTER, id=id_)["cluster"]
+
+
+def everything(galvo, query, scheduler_id):
+    """All pages of a list."""
+    nodes, after, id_ = [], None, cluster_id(galvo, scheduler_id)
+    while True:
+        page = galvo.query(query, id=id_, after=after)["cluster"]["list"]
+        nodes += page["nodes"]
+        after = page["pageInfo"]["endCursor"]
+        if not page["pageInfo"]["hasNextPage"]:
+            return nodes
+
+
+def seconds(time):
+    return None if time is None else datetime.fromisoformat(time).timestamp()
+
+
+def close_to(value):
+    return value and pytest.approx(value, rel=1e-6, abs=1e-5)
+
+
+# ------------------------------------------------------------------------------------ Galvo's side
+
+
+def galvo_says(galvo, scheduler_id):
+    found = cluster(galvo, scheduler_id)
+    if found is None:
+        return None
+    nodes = everything(galvo, TASK_GROUPS, scheduler_id)
+    groups = [
+        {
+            "name": group["name"],
+            "prefix": group["prefix"],
+            "start": seconds(group["startedAt"]),
+            "stop": seconds(group["endedAt"]),
+            "states": {state["state"]: state["count"] for state in group["states"]},
+            "tasks": group["tasks"],
+            "erred": group["tasksErred"],
+            "durations": {spent["action"]: spent["seconds"] for spent in group["durations"]},
+            "bytes": group["bytes"],
+            "types": sorted(group["types"]),
+            "dependencies": sorted(other["name"] for other in group["dependencies"]),
+        }
+        for group in nodes
+    ]
+    prefixes = {}
+    for group in nodes:
+        prefix = prefixes.setdefault(group["prefix"], {"succeeded": 0, "failed": 0})
+        prefix["succeeded"] += group["tasksSucceeded"]
+        prefix["failed"] += group["tasksErred"] + group["tasksBlamed"]
+    computations = {
+        computation["daskId"]: {
+            "start": seconds(computation["startedAt"]),
+            "stop": seconds(computation["endedAt"]),
+            "state": computation["state"],
+            "groups": sorted(group["name"] for group in computation["taskGroups"]["nodes"]),
+        }
+        for computation in everything(galvo, COMPUTATIONS, scheduler_id)
+    }
+    errors = {
+        error["key"]: {
+            "at": seconds(error["at"]),
+            "type": error["type"],
+            "message": error["message"],
+            "traceback": error["traceback"],
+            "worker": error["worker"],
+            "group": error["taskGroup"] and error["taskGroup"]["name"],
+            "computation": error["computation"] and error["computation"]["daskId"],
+        }
+        for error in everything(galvo, ERRORS, scheduler_id)
+    }
+    totals = dict(found["totals"])
+    del totals["clusterSeconds"]  # goes on while the cluster runs
+    return {
+        "address": found["address"],
+        "started": seconds(found["startedAt"]),
+        "state": found["state"],
+        "now": found["now"],
+        "dropped": found["dropped"],
+        "totals": totals,
+        "prefixes": prefixes,
+        "groups": sorted(groups, key=by_name_and_time),
+        "computations": computations,
+        "errors": errors,
+    }
+
+
+def by_name_and_time(group):
+    return group["name"], group["start"] or 0.0, group["tasks"], group["bytes"]
+
+
+# ------------------------------------------------------------------------------------- Dask's side
+
+def galvo_states(states):
+    return {state.upper().replace("-", "_"): count for state, count in states.items() if count}
+
+
+def galvo_durations(durations):
+    known = ("compute", "transfer", "disk-read", "disk-write", "serialize", "deserialize")
+    assert set(durations) <= set(known)
+    return {
+        action.upper().replace("-", "_"): close_to(spent) for action, spent in durations.items() if spent
+    }
+
+
+def dask_says(report, closed=False):
+    """What Galvo has to say, going by Dask's own account of a cluster that has nothing to do."""
+    groups, prefixes = report["groups"], report["prefixes"]
+    totals = {
+        "tasks": sum(group["tasks"] for group in groups),
+        "tasksSucceeded": sum(prefix["state_counts"].get("memory", 0) for prefix in prefixes.values()),
+        "tasksErred": sum(group["erred"] for group in groups),
+        "errors": len(report["errors"]),
+        "bytes": sum(group["bytes"] for group in groups),
+        "workers": report["workers"],
+        "peakWorkers": report["peak_workers"],
+        "peakThreads": report["peak_threads"],
+        "computeSeconds": close_to(sum(p["durations"].get("compute", 0) for p in prefixes.values())),
+        "transferSeconds": close_to(sum(p["durations"].get("transfer", 0) for p in prefixes.values())),
+    }
+    now = {"workers": report["workers_now"], "threads": report["threads_now"]}
+    return {
+        "address": report["address"],
+        "started": close_to(report["started_at"]),
+        "state": "CLOSED" if closed else "RUNNING",
+        "now": None if closed else now,
+        "dropped": {"computations": 0, "taskGroups": 0, "errors": 0},
+        "totals": totals,
+        "prefixes": {
+            name: {
+                "succeeded": prefix["state_counts"].get("memory", 0),
+                "failed": prefix["state_counts"].get("erred", 0),
+            }
+            for name, prefix in prefixes.items()
+        },
+        "groups": [
+            {
+                "name": group["name"],
+                "prefix": group["prefix"],
+                # Dask has 0.0 where nothing has finished.
+                "start": close_to(group["start"] or None),
+                "stop": close_to(group["stop"] or None),
+                "states": galvo_states(group["states"]),
+                "tasks": group["tasks"],
+                "erred": group["erred"],
+                "durations": galvo_durations(group["durations"]),
+                "bytes": group["bytes"],
+                "types": sorted(group["types"]),
+                "dependencies": sorted(groups[place]["name"] for place in group["dependencies"]),
+            }
+            for group in sorted(groups, key=lambda g: by_name_and_time({**g, "start": g["start"]}))
+        ],
+        "computations": {
+            computation["id"]: computation_of(computation, report)
+            for computation in report["computations"]
+        },
+        "errors": {error["key"]: error_of(error, report) for error in report["errors"]},
+    }
+
+
+def computation_of(computation, report):
+    errors = [error["at"] for error in report["errors"] if error["computation"] == computation["id"]]
+    stop = close_to(computation["stop"])
+    if errors:
+        # Dask counts tasks that succeeded only, but a computation lasts until its last error.
+        stop = pytest.approx(max(computation["stop"], *errors), abs=0.5)
+    return {
+        "start": close_to(computation["start"]),
+        "stop": stop,
+        "state": "ERRED" if errors else "FINISHED",
+        "groups": sorted(report["groups"][place]["name"] for place in computation["groups"]),
+    }
+
+
+def error_of(error, report):
+    (worker,) = error["workers"]
+    return {
+        "at": pytest.approx(error["at"], abs=0.5),
+        "type": error.get("type", error["message"].partition("(")[0]),
+        "message": error["message"],
+        "traceback": error["traceback"],
+        "worker": worker,
+        "group": report["groups"][error["group"]]["name"],
+        "computation": error["computation"],
+    }
+
+
+# ------------------------------------------------------------------------------ what was reported
+
+
+def reports_say(reports):
+    """What Galvo has to say when it knows these reports, in this order, and nothing else."""
+    newest, links = {}, {}
+    for report in reports:
+        for kind in ("task_groups", "computations", "errors"):
+            newest.setdefault(kind, {}).update((item["id"], item) for item in report[kind])
+        for computation in report["computations"]:
+            links.setdefault(computation["id"], {}).update(dict.fromkeys(computation["task_group_ids"]))
+    groups, reported = newest["task_groups"], reports[-1]["cluster"]
+    totals = reported["totals"]
+    prefixes = {}
+    for group in groups.values():
+        prefix = prefixes.setdefault(group["prefix"], {"succeeded": 0, "failed": 0})
+        prefix["succeeded"] += group["tasks_succeeded"]
+        prefix["failed"] += group["tasks_erred"] + group["tasks_blamed"]
+    return {
+        "address": reported["address"],
+        "started": close_to(reported["started_at"]),
+        "state": "RUNNING",
+        "now": {"workers": reported["workers"], "threads": reported["threads"]},
+        "dropped": {"computations": 0, "taskGroups": 0, "errors": 0},
+        "totals": {
+            "tasks": totals["tasks"],
+            "tasksSucceeded": totals["tasks_succeeded"],
+            "tasksErred": totals["tasks_erred"],
+            "errors": totals["errors"],
+            "bytes": totals["bytes"],
+            "workers": totals["workers"],
+            "peakWorkers": totals["peak_workers"],
+            "peakThreads": totals["peak_threads"],
+            "computeSeconds": close_to(totals["compute_seconds"]),
+            "transferSeconds": close_to(totals["transfer_seconds"]),
+        },
+        "prefixes": prefixes,
+        "groups": [
+            {
+                "name": group["name"],
+                "prefix": group["prefix"],
+                "start": close_to(group["started_at"]),
+                "stop": close_to(group["stopped_at"]),
+                "states": galvo_states(group["states"]),
+                "tasks": group["tasks"],
+                "erred": group["tasks_erred"],
+                "durations": galvo_durations(group["durations"]),
+                "bytes": group["bytes"],
+                "types": sorted(group["types"]),
+                "dependencies": sorted(groups[id_]["name"] for id_ in group["dependencies"]),
+            }
+            for group in sorted(
+                groups.values(), key=lambda group: by_name_and_time({**group, "start": group["started_at"]})
+            )
+        ],
+        "computations": {
+            id_: {
+                "start": close_to(computation["started_at"]),
+                "stop": close_to(computation["stopped_at"]),
+                "state": computation["state"].upper(),
+                "groups": sorted(groups[group]["name"] for group in links[id_]),
+            }
+            for id_, computation in newest["computations"].items()
+        },
+        "errors": {
+            error["key"]: {
+                "at": close_to(error["at"]),
+                "type": error["type"],
+                "message": error["message"],
+                "traceback": error["traceback"],
+                "worker": error["worker"],
+                "group": groups[error["task_group_id"]]["name"],
+                "computation": error["computation_id"],
+            }
+            for error in newest["errors"].values()
+        },
+    }
+
+
+# ------------------------------------------------------------------------------------- both at once
+
+
+def assert_agreement(galvo, report, closed=False):
+    """Galvo says the same as Dask, at the latest after some report intervals."""
+    assert_galvo_says(dask_says(report, closed), galvo, report)
+
+
+def assert_galvo_says(expected, galvo, report):
+    found = None
+
+    def agree():
+        nonlocal found
+        found = galvo_says(galvo, report["scheduler_id"])
+        return found == expected
+
+    try:
+        wait_until(agree, "Galvo says the same as Dask")
+    except AssertionError as error:
+        raise AssertionError("\n".join([str(error), *differences(found, expected)])) from None
+
+
+def differences(found, expected, where=""):
+    """Where two values differ, a line for each place."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for name in sorted({*found, *expected}):
+            if name not in found or name not in expected:
+                yield f"{where}/{name}: only {'Galvo' if name in found else 'Dask'} has it"
+            else:
+                yield from differences(found[name], expected[name], f"{where}/{name}")
+    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        for n, pair in enumerate(zip(found, expected, strict=True)):
+            yield from differences(*pair, f"{where}/{n}")
+    elif found != expected:
+        yield f"{where}: Galvo says {found!r}, Dask {expected!r}"

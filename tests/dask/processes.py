@@ -1,0 +1,258 @@
+"""The processes a test starts: Galvo servers, Dask schedulers, workers and clients."""
+
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+WORKLOADS = Path(__file__).parent / "workloads"
+REPOSITORY = Path(__file__).parents[2]
+
+
+def wait_until(condition, what, seconds=20.0):
+    """Returns what the condition returns, once that is true."""
+    deadline = time.monotonic() + seconds
+    while not (outcome := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} seconds: {what}"
+        time.sleep(0.05)
+    return outcome
+
+
+class Process:
+    """A child process in a process group of its own, with a log of what it prints."""
+
+    def __init__(self, name, arguments, directory, environment, **streams):
+        self.name = name
+        self._log = directory / f"{name}.log"
+        streams = {"stdin": subprocess.DEVNULL, "stdout": None, **streams}
+        with self._log.open("wb") as log:
+            self.popen = subprocess.Popen(
+                [str(argument) for argument in arguments],
+                cwd=directory,
+                env=environment,
+                stdin=streams["stdin"],
+                stdout=streams["stdout"] or log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def log(self):
+        return self._log.read_text(errors="replace")
+
+    def wait_for_log(self, pattern, seconds=20.0):
+        def look():
+            found = re.search(pattern, self.log(), re.MULTILINE)
+            assert found or self.is_running(), f"{self.name} ended with {self.popen.returncode}"
+            return found
+
+        return wait_until(look, f"{self.name} logs {pattern!r}", seconds)
+
+    def is_running(self):
+        return self.popen.poll() is None
+
+    def wait(self, seconds):
+        """Its exit code."""
+        try:
+            return self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} still runs after {seconds:g} seconds") from None
+
+    def send(self, signal_number):
+        os.kill(self.popen.pid, signal_number)
+
+    def kill(self):
+        """Ends it and all that it started."""
+        try:
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        self.popen.wait()
+
+
+class Processes:
+    """Starts processes that end with the test, or with whatever else it is that owns them."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self._started = []
+
+    def start(self, name, arguments, environment, kind=Process, **streams):
+        name = f"{len(self._started)}-{name}"
+        process = kind(name, arguments, self.directory, environment, **streams)
+        self._started.append(process)
+        return process
+
+    def kill_all(self):
+        for process in reversed(self._started):
+            process.kill()
+
+    def logs(self):
+        return [(process.name, process.log()) for process in self._started]
+
+
+def clean_environment():
+    """The environment without what would configure Galvo, Dask or the way to a server on this machine."""
+    ignored = re.compile(r"GALVO_|DASK_|COILED_|.*_proxy$", re.IGNORECASE)
+    return {name: value for name, value in os.environ.items() if not ignored.match(name)}
+
+
+class GalvoServer:
+    """``galvo serve`` on a store of its own. It keeps its port when it is started again."""
+
+    def __init__(self, processes, database_url=None):
+        self._processes = processes
+        self.store = processes.directory / "galvo.db"
+        self.database_url = database_url or f"sqlite://{self.store}?mode=rwc"
+        self.port = 0
+        self.token = None
+        self.process = None
+
+    def start(self):
+        binary = os.environ.get("GALVO_BIN", REPOSITORY / "target/debug/galvo")
+        arguments = [binary, "serve", "--bootstrap", "--listen", f"127.0.0.1:{self.port}"]
+        arguments += ["--min-report-interval", "0.5"]
+        environment = {**clean_environment(), "GALVO_DATABASE_URL": self.database_url}
+        self.process = self._processes.start("galvo", arguments, environment)
+        address = r"^listening on http://127\.0\.0\.1:(\d+)$"
+        self.port = int(self.process.wait_for_log(address).group(1))
+        token = re.search(r"^token: +(\S+)", self.process.log(), re.MULTILINE)
+        if token is not None:  # only an empty store gets one
+            self.token = token.group(1)
+        return self
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def stop(self):
+        self.process.send(signal.SIGTERM)
+        assert self.process.wait(10) == 0
+
+    def query(self, text, **variables):
+        """The data that GraphQL answers with."""
+        request = urllib.request.Request(
+            self.address + "/graphql",
+            json.dumps({"query": text, "variables": variables}).encode(),
+            {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:
+                answer = json.load(response)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{error.code}: {error.read().decode()}") from None
+        assert "errors" not in answer, answer["errors"]
+        return answer["data"]
+
+
+class Client(Process):
+    """A Dask client in a process of its own, see ``workloads/client.py``."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._answers = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        with self.popen.stdout as answers:
+            for line in answers:
+                self._answers.put(json.loads(line))
+        self._answers.put(EOFError)
+
+    def begin(self, command, **arguments):
+        order = json.dumps({"command": command, "arguments": arguments})
+        self.popen.stdin.write(order.encode() + b"\n")
+        self.popen.stdin.flush()
+
+    def answer(self, seconds=90.0):
+        try:
+            answer = self._answers.get(timeout=seconds)
+        except queue.Empty:
+            raise AssertionError(f"{self.name} does not answer") from None
+        assert answer is not EOFError, f"{self.name} ended instead of answering"
+        return answer
+
+    def call(self, command, **arguments):
+        self.begin(command, **arguments)
+        return self.answer()
+
+
+class DaskCluster:
+    """``dask scheduler`` and ``dask worker`` processes of one Python environment."""
+
+    def __init__(self, processes, python, *, preloads=(), settings=None, workers=2, nanny=False, miss=""):
+        self._processes = processes
+        self.python = python
+        directory = processes.directory
+        # How much Dask remembers must not limit what can be compared.
+        memory = {
+            "distributed.diagnostics.computations.max-history": 5000,
+            "distributed.diagnostics.erred-tasks.max-history": 5000,
+        }
+        self.scheduler_file = directory / "scheduler.json"
+        self.scheduler = processes.start(
+            "scheduler",
+            [python, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+            + ["--dashboard-address", "127.0.0.1:0", "--scheduler-file", self.scheduler_file]
+            + [f"--preload={preload}" for preload in (WORKLOADS / "witness.py", *preloads)],
+            dask_environment(directory, {**memory, **(settings or {})}, miss),
+        )
+        self.workers = [
+            processes.start(
+                "worker",
+                [python, "-m", "distributed.cli.dask_worker", "--scheduler-file", self.scheduler_file]
+                + ["--nthreads", "1", "--memory-limit", "1GiB", "--no-dashboard"]
+                + ["--nanny" if nanny else "--no-nanny"],
+                dask_environment(directory, {}),
+            )
+            for _ in range(workers)
+        ]
+
+    def client(self, python=None, settings=None, miss=""):
+        """A client, once the cluster is complete."""
+        client = self._processes.start(
+            "client",
+            [python or self.python, WORKLOADS / "client.py", self.scheduler_file],
+            dask_environment(self._processes.directory, settings or {}, miss),
+            kind=Client,
+        )
+        client.call("wait_for_workers", count=len(self.workers))
+        return client
+
+
+def dask_environment(directory, settings, miss=""):
+    """What configures a process of Dask: these settings, and nothing else on this machine."""
+    variables = {
+        "DASK_" + name.upper().replace(".", "__").replace("-", "_"): str(value)
+        for name, value in settings.items()
+    }
+    return {
+        **clean_environment(),
+        **variables,
+        "HOME": str(directory),
+        "DASK_CONFIG": str(directory / "dask"),
+        "DASK_ROOT_CONFIG": str(directory / "dask"),
+        "DASK_TEMPORARY_DIRECTORY": str(directory),
+        "MODULES_TO_MISS": miss,
+        "PYTHONPATH": str(WORKLOADS),
+        "PYTHONUNBUFFERED": "1",
+        # The machine is shared, and what numpy computes here is small.
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def python_named(role):
+    """One of the interpreters that ``scripts/python-envs.sh`` makes."""
+    name = f"GALVO_TEST_PYTHON_{role}"
+    assert name in os.environ, f'{name} is not set: eval "$(scripts/python-envs.sh)"'
+    return os.environ[name]
+
+
+assert sys.version_info >= (3, 11), "the tests themselves need a current Python"

@@ -1,0 +1,128 @@
+"""What stands between a plugin and its server: a proxy that takes notes, or nobody at all."""
+
+import contextlib
+import gzip
+import http.client
+import json
+import socket
+import threading
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+REPORTS = "/api/v1/reports"
+
+
+@dataclass
+class Exchange:
+    """A report, and what the server said to it."""
+
+    report: dict
+    status: int | None = None  # None as long as there is no answer
+    answer: dict | None = None
+
+    @property
+    def acknowledged(self):
+        return self.status == 200
+
+
+class Proxy:
+    """Passes requests on to a server on this machine, and notes reports with their answers.
+
+    ``routes`` are answered by the proxy itself. ``on_sent`` and ``on_answered`` are called with each
+    report that was handed to the server, and with each that was answered, before the plugin learns
+    of it. While it is ``shut``, connections are dropped, as those to a server that has died.
+    """
+
+    def __init__(self, port, routes=()):
+        self.port = port
+        self.routes = dict(routes)
+        self.requests = []
+        self.exchanges = []
+        self.shut = False
+        self.on_sent = self.on_answered = lambda exchange: None
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    proxy._serve(self)
+
+            do_POST = do_GET
+
+            def log_message(self, *args):
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self._http.server_port}"
+        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self):
+        self._http.shutdown()
+        self._http.server_close()
+
+    def _serve(self, handler):
+        body = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        if self.shut:
+            return
+        self.requests.append((handler.command, handler.path))
+        if handler.path in self.routes:
+            answer = json.dumps(self.routes[handler.path]).encode()
+            self._answer(handler, 200, {"Content-Type": "application/json"}, answer)
+            return
+        exchange = None
+        if handler.path == REPORTS:
+            packed = handler.headers.get("Content-Encoding") == "gzip"
+            exchange = Exchange(json.loads(gzip.decompress(body) if packed else body))
+            self.exchanges.append(exchange)
+        server = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        with contextlib.closing(server):
+            server.request(handler.command, handler.path, body, dict(handler.headers))
+            if exchange is not None:
+                self.on_sent(exchange)
+            response = server.getresponse()
+            answer = response.read()
+        if exchange is not None:
+            exchange.status, exchange.answer = response.status, json.loads(answer)
+            self.on_answered(exchange)
+        if not self.shut:
+            self._answer(handler, response.status, dict(response.headers), answer)
+
+    def _answer(self, handler, status, headers, body):
+        handler.send_response_only(status)
+        for name, value in headers.items():
+            if name.lower() not in ("content-length", "connection", "transfer-encoding"):
+                handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+
+class HungServer:
+    """Takes connections and whatever is sent, and never answers."""
+
+    def __init__(self):
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.connections = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                self.connections.append(self._listener.accept()[0])
+
+    def close(self):
+        # The thread waits in `accept`, which closing alone does not end.
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self.connections:
+            connection.close()
+
+
+def free_port():
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

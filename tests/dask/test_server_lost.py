@@ -1,0 +1,151 @@
+"""A server that dies, or comes back as another one, while clusters report to it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import uuid
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from accounts import (
+    assert_agreement,
+    cluster,
+    differences,
+    galvo_says,
+    reports_say,
+)
+from conftest import settings_for
+from processes import GalvoServer, wait_until
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request):
+    """The address of an empty database; None for a file of the server's own."""
+    if request.param == "sqlite":
+        yield None
+        return
+    admin = os.environ.get("GALVO_TEST_DATABASE_URL")
+    assert admin, (
+        "GALVO_TEST_DATABASE_URL is not set, and what PostgreSQL keeps when the server dies has to be tested:"
+        " scripts/with-services.sh starts a PostgreSQL"
+    )
+    name = f"galvo_dask_{uuid.uuid4().hex}"
+    run_sql(admin, f"CREATE DATABASE {name}")
+    yield urlsplit(admin)._replace(path=f"/{name}").geturl()
+    run_sql(admin, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def run_sql(url, statement):
+    candidates = [shutil.which("psql"), *Path("/usr/lib/postgresql").glob("*/bin/psql")]
+    psql = next((candidate for candidate in candidates if candidate), None)
+    assert psql, "psql is missing: install PostgreSQL's client"
+    subprocess.run([psql, "--no-psqlrc", "--quiet", "--dbname", url, "--command", statement], check=True)
+
+
+def test_server_killed_in_mid_run(processes, start_cluster, start_proxy, python, database_url):
+    """What was acknowledged is there after kill -9, and the rest comes when the server is back."""
+    galvo = GalvoServer(processes, database_url).start()
+    proxy = start_proxy(galvo.port)
+    dask = start_cluster(python, preloads=["galvo"], settings=settings_for(proxy.address, galvo.token))
+    client = dask.client()
+    stop = processes.directory / "stop"
+    client.begin("run", workload="waves", until=str(stop))
+
+    kill_server(galvo, proxy, "on_answered")
+    assert_kept(galvo, proxy)
+    kill_server(galvo, proxy, "on_sent")
+    assert_kept(galvo, proxy)
+
+    stop.touch()
+    client.answer()
+    report = client.call("dask_report")
+    assert len(report["errors"]) > 3 and len(report["computations"]) > 5
+    assert_agreement(galvo, report)
+    assert dask.scheduler.is_running()
+
+
+def kill_server(galvo, proxy, moment):
+    """Kills the server just after it has got, or has answered, a report that tells something new."""
+    seen = len(proxy.exchanges)
+
+    def kill(exchange):
+        report = exchange.report
+        if report["errors"] and report["task_groups"] and report["computations"]:
+            proxy.shut = True
+            galvo.process.send(signal.SIGKILL)
+            setattr(proxy, moment, lambda exchange: None)
+
+    # Some reports more have to come and to change rows, or nothing could be lost.
+    wait_until(lambda: len(proxy.exchanges) > seen + 3, "reports arrive", seconds=60)
+    setattr(proxy, moment, kill)
+    assert galvo.process.wait(60) == -signal.SIGKILL
+
+
+def assert_kept(galvo, proxy):
+    """Starts the server again, and compares before the plugin gets through to it."""
+    galvo.start()
+    scheduler_id = proxy.exchanges[-1].report["scheduler_id"]
+    found = galvo_says(galvo, scheduler_id)
+    # A report that was not answered may have been stored whole, or not at all.
+    acknowledged = [exchange.report for exchange in proxy.exchanges if exchange.acknowledged]
+    sent = [*acknowledged, proxy.exchanges[-1].report]
+    expected, alternative = reports_say(acknowledged), reports_say(sent)
+    assert found == alternative or not list(differences(found, expected))
+    proxy.shut = False
+
+
+def test_token_unknown_to_a_new_server(processes, start_cluster, start_proxy, python):
+    """A scheduler whose token is not accepted computes on, and complains once."""
+    galvo = GalvoServer(processes).start()
+    proxy = start_proxy(galvo.port)
+    dask = start_cluster(python, preloads=["galvo"], settings=settings_for(proxy.address, galvo.token))
+    client = dask.client()
+    client.call("run", workload="squares", first=0, count=4)
+    assert_agreement(galvo, client.call("dask_report"))
+
+    galvo.stop()
+    for file in galvo.store.parent.glob("galvo.db*"):
+        file.unlink()
+    galvo.start()
+    wait_until(lambda: refused(proxy), "a report is refused", seconds=30)
+    client.call("run", workload="squares", first=4, count=4)
+    assert client.call("dask_report")["groups"][0]["states"]["memory"] == 8
+    client.call("shutdown")
+    assert dask.scheduler.wait(10) == 0
+
+    # The plugin waits for a minute after the first refusal; what it sends at the end is another one.
+    assert len(refused(proxy)) >= 2
+    assert cluster(galvo, proxy.exchanges[0].report["scheduler_id"]) is None
+    complaints = [line for line in dask.scheduler.log().splitlines() if "401" in line]
+    assert len(complaints) == 1 and "did not accept a report" in complaints[0]
+
+
+def refused(proxy):
+    return [exchange for exchange in proxy.exchanges if exchange.status == 401]
+
+
+def test_store_restored_from_an_older_copy(processes, start_cluster, start_proxy, python):
+    """A server that has lost what it once acknowledged is told again what the scheduler still knows."""
+    galvo = GalvoServer(processes).start()
+    galvo.stop()
+    copy = processes.directory / "copy.db"
+    shutil.copy(galvo.store, copy)
+    galvo.start()
+    proxy = start_proxy(galvo.port)
+    dask = start_cluster(python, preloads=["galvo"], settings=settings_for(proxy.address, galvo.token))
+    client = dask.client()
+    client.call("run", workload="squares", first=0, count=4)
+    report = client.call("dask_report")
+    assert_agreement(galvo, report)
+
+    proxy.shut = True
+    galvo.stop()
+    for file in galvo.store.parent.glob("galvo.db*"):
+        file.unlink()
+    shutil.copy(copy, galvo.store)
+    galvo.start()
+    assert cluster(galvo, report["scheduler_id"]) is None
+    proxy.shut = False
+    assert_agreement(galvo, report)

@@ -1,0 +1,153 @@
+"""The ways a scheduler comes to report, and that Galvo then says what Dask says."""
+
+import re
+import urllib.request
+
+import pytest
+from accounts import assert_agreement, cluster, dask_says, seconds
+from conftest import settings_for
+from processes import REPOSITORY, python_named
+
+PRELOAD = "/api/v2/analytics/preload"
+# Importable on the test's machine, but not on every scheduler.
+FOREIGN = "coiled galvo aiohttp requests"
+
+
+@pytest.fixture
+def coiled_galvo(galvo, start_proxy):
+    """The server with what ``coiled`` needs to sign in, until the server has these routes itself."""
+    account = {"id": 1, "slug": "default", "name": "default"}
+    member = {"account": account, "is_admin": True, "is_default_account": True}
+    return start_proxy(
+        galvo.port,
+        routes={
+            "/api/v2/user/me": {"id": 1, "username": "admin", "default_account": account},
+            "/api/v2/user/me/memberships": [member],
+        },
+    )
+
+
+def test_the_server_offers_the_plugin_of_this_repository(galvo):
+    # The other tests would silently be about the plugin that was there when the server was built.
+    with urllib.request.urlopen(galvo.address + PRELOAD, timeout=10) as response:
+        offered = response.read().decode()
+    assert offered.endswith((REPOSITORY / "python/src/galvo/plugin.py").read_text())
+
+
+def test_preload_from_the_server(galvo, python, start_cluster, processes):
+    dask = start_cluster(
+        python,
+        preloads=[galvo.address + PRELOAD],
+        # The server is the one that the plugin came from.
+        settings={"galvo.token": galvo.token, "galvo.computation.interval": "0.5s"},
+        miss=FOREIGN,
+    )
+    assert_reported(galvo, dask, dask.client(), processes)
+
+
+def test_preload_of_the_package(galvo, python, start_cluster, processes):
+    dask = start_cluster(
+        python, preloads=["galvo"], settings=settings_for(galvo.address, galvo.token), miss="coiled"
+    )
+    assert_reported(galvo, dask, dask.client(), processes)
+
+
+def test_galvo_register(galvo, python, start_cluster, processes):
+    dask = start_cluster(python, miss=FOREIGN)
+    settings = settings_for(galvo.address, galvo.token)
+    client = dask.client(settings=settings, miss="coiled aiohttp requests")
+    client.call("register_with_galvo")
+    assert_reported(galvo, dask, client, processes)
+
+
+def test_coiled_register(galvo, coiled_galvo, python, start_cluster, processes):
+    dask = start_cluster(python, miss=FOREIGN)
+    client = dask.client(settings=coiled_settings(coiled_galvo, galvo.token))
+    client.call("register_with_coiled")
+    assert_reported(galvo, dask, client, processes)
+    assert {path for _, path in coiled_galvo.requests} == {
+        "/api/v2/user/me",
+        "/api/v2/user/me/memberships",
+        PRELOAD,
+        "/api/v1/reports",
+    }
+
+
+@pytest.mark.parametrize("package", ["galvo", "coiled"])
+def test_client_of_another_python(package, galvo, coiled_galvo, start_cluster, processes):
+    """What a client sends is made for its own version of Python; a scheduler may have another."""
+    dask = start_cluster(python_named("OTHER"), miss=FOREIGN)
+    settings = {
+        "galvo": settings_for(galvo.address, galvo.token),
+        "coiled": coiled_settings(coiled_galvo, galvo.token),
+    }
+    client = dask.client(python=python_named("NEWEST"), settings=settings[package])
+    client.call(f"register_with_{package}")
+    assert_reported(galvo, dask, client, processes)
+
+
+def coiled_settings(server, token):
+    return {
+        "coiled.server": server.address,
+        "coiled.token": token,
+        "coiled.analytics.computation.interval": "0.5s",
+    }
+
+
+def assert_reported(galvo, dask, client, processes):
+    """Runs a bit of everything, and compares while it is held, when it is forgotten, and at the end."""
+    client.call("run", workload="mixture", attempts=str(processes.directory / "attempts"))
+    held = client.call("dask_report")
+    assert_mixture(held)
+    assert_agreement(galvo, held)
+
+    client.call("release")
+    forgotten = client.call("dask_report")
+    assert {state for g in forgotten["groups"] for state, n in g["states"].items() if n} == {"forgotten"}
+    # Only states have changed since; what Dask counted must not be less.
+    assert dask_says(forgotten)["totals"] == dask_says(held)["totals"]
+    assert_agreement(galvo, forgotten)
+
+    client.call("shutdown")
+    assert dask.scheduler.wait(10) == 0
+    assert_agreement(galvo, forgotten, closed=True)
+    assert_ended(galvo, dask, forgotten)
+
+
+def assert_mixture(report):
+    """Dask has done what the workload was meant to do, so comparing with it means something."""
+    tasks, erred = {}, 0
+    for group in report["groups"]:
+        tasks[group["prefix"]] = tasks.get(group["prefix"], 0) + group["tasks"]
+        erred += group["erred"]
+    expected = {
+        "square": 16, "add": 15, "fail": 1, "summarise": 3, "succeed_at_last": 1, "glance": 15,
+        "list": 1,
+    }  # fmt: skip
+    assert expected.items() <= tasks.items()
+    assert erred == 1
+    (error,) = report["errors"]
+    assert error["message"] == "ValueError('no station sends a reading of 1000000000.0')"
+    assert 'raise ValueError(f"no station sends' in error["traceback"]
+    assert report["prefixes"]["summarise"]["state_counts"]["erred"] == 3
+    assert report["prefixes"]["succeed_at_last"]["state_counts"]["processing"] == 3
+    assert len(report["computations"]) >= 9
+    assert len([group for group in report["groups"] if group["prefix"] == "glance"]) == 3
+    assert "numpy.ndarray" in {name for group in report["groups"] for name in group["types"]}
+    # Of what takes time, durations show more than what a difference of clocks could be.
+    assert report["prefixes"]["square"]["durations"]["compute"] > 16 * 0.02
+    assert report["prefixes"]["add"]["durations"]["transfer"] > 0
+
+
+def assert_ended(galvo, dask, report):
+    found = cluster(galvo, report["scheduler_id"])
+    ended = seconds(found["endedAt"])
+    # Dask tells the reason to its log, if at all.
+    reason = re.search(r"Closing scheduler\. Reason: (.+)", dask.scheduler.log())
+    reason = reason and reason.group(1).strip()
+    assert found["closeReason"] == (None if reason == "unknown" else reason)
+    history = [*report["threads_history"], (ended, 0)]
+    offered = sum(
+        threads * (until - since) for (since, threads), (until, _) in zip(history, history[1:], strict=False)
+    )
+    assert found["totals"]["clusterSeconds"] == pytest.approx(offered, abs=0.2)

@@ -1,0 +1,74 @@
+"""A client that does what it is told: a command per line of input, an answer per line of output.
+
+    {"command": "run", "arguments": {"workload": "mixture"}}  ->  {"seconds": 1.2}
+"""
+
+import json
+import os
+import sys
+import time
+
+# Answers must not get mixed up with what libraries print.
+ANSWERS = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+for name in os.environ.get("MODULES_TO_MISS", "").split():
+    sys.modules[name] = None
+
+import tasks  # noqa: E402
+from distributed import Client  # noqa: E402
+
+
+class Commands:
+    def __init__(self, client):
+        self.client = client
+        self.held = []
+
+    def register_with_galvo(self):
+        import galvo
+
+        galvo.register()
+
+    def register_with_coiled(self):
+        import coiled.analytics
+
+        coiled.analytics.register()
+
+    def wait_for_workers(self, count):
+        self.client.wait_for_workers(count, timeout=60)
+
+    def run(self, workload, **options):
+        """Runs a workload, holds on to its futures, and tells how long it took and what it says."""
+        begun = time.perf_counter()
+        outcome = getattr(tasks, workload)(self.client, **options)
+        seconds = time.perf_counter() - begun
+        if not isinstance(outcome, dict):
+            outcome = {"held": outcome}
+        self.held.append(outcome.pop("held"))
+        return {"seconds": seconds, **outcome}
+
+    def release(self):
+        self.held.clear()
+        tasks.wait_until_forgotten(self.client)
+
+    def dask_report(self):
+        return json.loads(self.client.sync(self.client.scheduler.dask_report))
+
+    def footprint(self):
+        return self.client.sync(self.client.scheduler.galvo_footprint)
+
+    def shutdown(self):
+        self.client.shutdown()
+
+
+def main(scheduler_file):
+    with Client(scheduler_file=scheduler_file, timeout=60) as client:
+        commands = Commands(client)
+        for line in sys.stdin:
+            order = json.loads(line)
+            answer = getattr(commands, order["command"])(**order["arguments"])
+            print(json.dumps(answer), file=ANSWERS, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
