@@ -55,27 +55,20 @@ impl Database {
 
     /// Makes it refuse writes, as a database does that is away or busy for too long.
     pub async fn go_away(&self) -> Outage {
-        match std::env::var(VARIABLE) {
-            Ok(server) => {
-                let admin = sea_orm::Database::connect(server).await.unwrap();
-                let name = self.url.rsplit('/').next().unwrap().to_owned();
-                let statements = [
-                    format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"),
-                    format!(
-                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
-                    ),
-                ];
-                for statement in statements {
-                    admin.execute_unprepared(&statement).await.unwrap();
-                }
-                Outage { connection: admin, end: format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true") }
-            }
-            Err(_) => {
-                let connection = self.connection().await;
-                connection.execute_unprepared("BEGIN IMMEDIATE").await.unwrap();
-                Outage { connection, end: "ROLLBACK".to_owned() }
-            }
+        let Ok(server) = std::env::var(VARIABLE) else {
+            let connection = self.connection().await;
+            connection.execute_unprepared("BEGIN IMMEDIATE").await.unwrap();
+            return Outage { connection, end: "ROLLBACK".to_owned() };
+        };
+        let admin = sea_orm::Database::connect(server).await.unwrap();
+        let name = self.url.rsplit('/').next().unwrap().to_owned();
+        for statement in [
+            format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"),
+            format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"),
+        ] {
+            admin.execute_unprepared(&statement).await.unwrap();
         }
+        Outage { connection: admin, end: format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true") }
     }
 
     /// A connection past the server, to compare what it says with what is there.
