@@ -1,0 +1,84 @@
+import logging
+import threading
+import time
+
+import dask
+import pytest
+from distributed import Client, LocalCluster
+from fake_galvo import TOKEN, FakeGalvo, HungServer
+
+
+@pytest.fixture
+def galvo():
+    server = FakeGalvo()
+    yield server
+    server.close()
+    assert server.invalid == []
+
+
+@pytest.fixture
+def hung():
+    server = HungServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def plain_configuration():
+    """Settings of the machine the tests run on play no part."""
+    settings = {"galvo": {}, "coiled": {}, "distributed.scheduler.worker-saturation": 1.1}
+    with dask.config.set(settings):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def propagated_logs(monkeypatch):
+    """Older releases of Dask keep the messages of their loggers from pytest."""
+    monkeypatch.setattr(logging.getLogger("distributed"), "propagate", True)
+
+
+@pytest.fixture
+def configured(galvo, plain_configuration):
+    """Dask's configuration names the fake server."""
+    with dask.config.set({"galvo.server": galvo.address, "galvo.token": TOKEN}):
+        yield galvo
+
+
+@pytest.fixture
+def cluster():
+    with local_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with Client(cluster) as client:
+        yield client
+
+
+def local_cluster(**kwargs):
+    settings = {"n_workers": 1, "threads_per_worker": 2, "processes": False}
+    settings.update(kwargs)
+    return LocalCluster(dashboard_address=":0", **settings)
+
+
+def on_loop(cluster, function):
+    """Runs the function where the scheduler runs, and returns what it returns."""
+    result, done = [], threading.Event()
+
+    def call():
+        try:
+            result.append(function())
+        finally:
+            done.set()
+
+    cluster.scheduler.loop.add_callback(call)
+    assert done.wait(10)
+    return result[0]
+
+
+def wait_until(condition, timeout=15):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "what was waited for has not happened"
+        time.sleep(0.01)

@@ -1,0 +1,518 @@
+import copy
+import gc
+import random
+import weakref
+
+import pytest
+from fake_galvo import Rows
+from stand_ins import Group, Scheduler, message
+
+from galvo import plugin
+from galvo.plugin import Ledger
+
+PLENTY = {"computations": 1000, "task_groups": 5000, "errors": 500}
+
+
+@pytest.fixture
+def scheduler():
+    return Scheduler()
+
+
+def report(scheduler, limits=PLENTY, closing=False):
+    scheduler.read(closing)
+    return scheduler.ledger.build(limits)
+
+
+def bodies(report, kind="task_groups"):
+    return [body for _, body in report.items[kind]]
+
+
+def deliver(scheduler, limits=PLENTY, closing=False):
+    """Sends one report that arrives, and returns its message."""
+    sent = report(scheduler, limits, closing)
+    scheduler.ledger.acknowledge(sent, sent.sequence)
+    return message(sent)
+
+
+def is_empty(message):
+    return not any(message[kind] for kind in PLENTY)
+
+
+def test_a_group_is_reported_as_it_is(scheduler):
+    (source,) = scheduler.submit("load-1", tasks=2)
+    (group,) = scheduler.submit("sum-1", tasks=3, dependencies=[source])
+    group.dependencies.add(group)  # as when tasks depend on others of their own group
+    first, second, third = scheduler.keys(group)
+    scheduler.compute(first, seconds=2.0, nbytes=100)
+    scheduler.fail(second)
+    scheduler.blame(third)
+    group.all_durations.update(transfer=0.5, odd=-1.0)
+    load, total = bodies(report(scheduler))
+    assert load["name"] == "load-1" and load["states"] == {"waiting": 2}
+    assert total == {
+        "id": total["id"],
+        "name": "sum-1",
+        "prefix": "sum",
+        "first_seen_at": 1_700_000_000.0,
+        "started_at": 1_700_000_000.0,
+        "stopped_at": 1_700_000_002.0,
+        "states": {"memory": 1, "erred": 2},
+        "tasks": 3,
+        "tasks_succeeded": 1,
+        "tasks_erred": 1,
+        "tasks_blamed": 1,
+        "durations": {"compute": 2.0, "transfer": 0.5, "odd": 0.0},
+        "bytes": 100,
+        "types": ["int"],
+        "dependencies": [load["id"]],
+    }
+
+
+def test_an_unchanged_group_is_sent_once(scheduler):
+    scheduler.submit("x-1")
+    assert len(deliver(scheduler)["task_groups"]) == 1
+    assert is_empty(deliver(scheduler))
+
+
+def test_a_lost_report_is_followed_by_the_newest_values(scheduler):
+    (group,) = scheduler.submit("x-1", tasks=2)
+    lost = report(scheduler)
+    scheduler.compute(scheduler.keys(group)[0])
+    scheduler.ledger.give_back(lost)
+    (body,) = deliver(scheduler)["task_groups"]
+    assert body["tasks_succeeded"] == 1
+    assert is_empty(deliver(scheduler))
+
+
+def test_what_changes_while_a_report_is_under_way_is_sent_again(scheduler):
+    (group,) = scheduler.submit("x-1", tasks=2)
+    sent = report(scheduler)
+    scheduler.compute(scheduler.keys(group)[0])
+    scheduler.ledger.acknowledge(sent, sent.sequence)
+    assert [body["tasks_succeeded"] for body in deliver(scheduler)["task_groups"]] == [1]
+
+
+def test_a_group_changed_without_any_hook_is_noticed(scheduler):
+    (group,) = scheduler.submit("x-1")
+    deliver(scheduler)
+    group.nbytes_total = 77
+    group.all_durations["transfer"] = 0.25
+    (body,) = deliver(scheduler)["task_groups"]
+    assert (body["bytes"], body["durations"]) == (77, {"transfer": 0.25})
+
+
+def test_changes_without_hooks_are_noticed_among_many_groups(scheduler):
+    groups = scheduler.submit(*(f"x-{i}" for i in range(2500)))
+    deliver(scheduler)
+    for group in groups:
+        group.nbytes_total = 1
+    seen = [len(deliver(scheduler)["task_groups"]) for _ in range(3)]
+    assert sum(seen) == 2500 and max(seen) <= plugin.SWEPT_GROUPS
+
+
+def test_scattered_data_is_noticed(scheduler):
+    scheduler.scatter("data-1")
+    (body,) = deliver(scheduler)["task_groups"]
+    assert (body["name"], body["states"], body["tasks_succeeded"]) == ("data-1", {"memory": 1}, 1)
+
+
+def test_each_object_of_a_recurring_name_is_a_group_of_its_own(scheduler):
+    for _ in range(3):
+        scheduler.finish(*scheduler.submit("inc", tasks=2))
+    rows = deliver(scheduler)["task_groups"]
+    assert [row["name"] for row in rows] == ["inc"] * 3
+    assert len({row["id"] for row in rows}) == 3
+    assert [row["tasks_succeeded"] for row in rows] == [2, 2, 2]
+    assert scheduler.ledger.totals()["tasks"] == 6
+
+
+def test_computations_that_vanish_between_reports_are_complete(scheduler):
+    scheduler.finish(*scheduler.submit("a-1", "b-1", tasks=2))
+    scheduler.finish(*scheduler.submit("c-1"))
+    sent = deliver(scheduler)
+    ids = {row["name"]: row["id"] for row in sent["task_groups"]}
+    first, second = sent["computations"]
+    assert first == {
+        "id": str(scheduler.computations[0].id),
+        "started_at": 1_700_000_000.0,
+        "stopped_at": 1_700_000_004.0,
+        "state": "finished",
+        "task_group_ids": [ids["a-1"], ids["b-1"]],
+    }
+    assert (second["stopped_at"], second["task_group_ids"]) == (1_700_000_005.0, [ids["c-1"]])
+    assert all(row["states"]["forgotten"] == row["tasks"] for row in sent["task_groups"])
+
+
+def test_a_computation_runs_until_its_last_group_is_done(scheduler):
+    first, second = scheduler.submit("a-1", "b-1")
+    scheduler.finish(first)
+    (row,) = deliver(scheduler)["computations"]
+    assert (row["state"], row["stopped_at"]) == ("running", None)
+    scheduler.finish(second)
+    (row,) = deliver(scheduler)["computations"]
+    assert (row["state"], row["stopped_at"]) == ("finished", 1_700_000_002.0)
+    assert len(row["task_group_ids"]) == 2
+
+
+def test_a_computation_ends_before_a_later_one_reuses_its_group(scheduler):
+    (group,) = scheduler.submit("inc")
+    scheduler.compute(scheduler.keys(group)[0])  # and stays in memory
+    scheduler.clock += 100
+    assert scheduler.submit("inc") == [group]
+    scheduler.compute(scheduler.keys(group, state="waiting")[0])
+    first, second = deliver(scheduler)["computations"]
+    assert first["task_group_ids"] == second["task_group_ids"]
+    assert [row["stopped_at"] - row["started_at"] for row in (first, second)] == [1.0, 1.0]
+
+
+def test_results_that_are_there_already_take_no_part_in_a_computation(scheduler):
+    (old,) = scheduler.submit("old-1")
+    (key,) = scheduler.keys(old)
+    scheduler.compute(key)
+    (new,) = scheduler.submit("new-1", dependencies=[old])
+    scheduler.plugin.update_graph(scheduler, tasks=[key, *scheduler.keys(new)])
+    sent = deliver(scheduler)
+    ids = {row["name"]: row["id"] for row in sent["task_groups"]}
+    links = [row["task_group_ids"] for row in sent["computations"]]
+    assert links == [[ids["old-1"]], [ids["new-1"]]]
+
+
+def test_an_error_makes_its_computation_erred_and_names_where_it_happened(scheduler):
+    group, other = scheduler.submit("f-1", "g-1")
+    scheduler.fail(scheduler.keys(group)[0], "KeyError('k')")
+    scheduler.blame(scheduler.keys(other)[0])
+    sent = deliver(scheduler)
+    (error,), (computation,) = sent["errors"], sent["computations"]
+    assert computation["state"] == "erred" and computation["stopped_at"] == 1_700_000_000.0
+    by_name = {row["name"]: row for row in sent["task_groups"]}
+    assert error == {
+        "id": error["id"],
+        "at": 1_700_000_000.0,
+        "key": error["key"],
+        "task_group_id": by_name["f-1"]["id"],
+        "computation_id": computation["id"],
+        "type": "KeyError",
+        "message": "KeyError('k')",
+        "traceback": "  File ...\n",
+        "worker": "tcp://w:1",
+    }
+    assert error["key"].startswith("('f-1', ")
+    assert (by_name["g-1"]["tasks_erred"], by_name["g-1"]["tasks_blamed"]) == (0, 1)
+    assert scheduler.ledger.totals()["errors"] == scheduler.ledger.totals()["tasks_erred"] == 1
+
+
+def test_closing_cancels_what_is_unfinished(scheduler):
+    scheduler.finish(*scheduler.submit("a-1"))
+    scheduler.submit("b-1")
+    scheduler.clock += 5
+    states = {row["id"]: row for row in deliver(scheduler, closing=True)["computations"]}
+    first, second = (states[str(c.id)] for c in scheduler.computations)
+    assert first["state"] == "finished"
+    assert (second["state"], second["stopped_at"]) == ("cancelled", scheduler.clock)
+
+
+def test_totals_never_fall_and_need_only_what_changed(scheduler, monkeypatch):
+    (group,) = scheduler.submit("x-1", tasks=2)
+    scheduler.submit(*(f"idle-{i}" for i in range(50)))
+    for key in scheduler.keys(group):
+        scheduler.compute(key, nbytes=50)
+    deliver(scheduler)
+    before = scheduler.ledger.totals()
+    assert (before["bytes"], before["compute_seconds"], before["tasks"]) == (100, 2.0, 52)
+    group.nbytes_total = 10  # a worker corrected it
+    deliver(scheduler)
+    assert scheduler.ledger.totals() == before
+    group.nbytes_total = 130
+    added = []
+    real = Ledger._add_to_totals
+    monkeypatch.setattr(
+        Ledger, "_add_to_totals", lambda self, record, body: added.append(real(self, record, body))
+    )
+    deliver(scheduler)
+    assert scheduler.ledger.totals()["bytes"] == 130
+    assert len(added) == 1
+
+
+def test_groups_that_are_gone_are_let_go(scheduler):
+    class Watched(Group):
+        pass
+
+    watched = Watched("w-1")
+    scheduler.task_groups["w-1"] = watched
+    scheduler.finish(*scheduler.submit("w-1", tasks=2))
+    reference = weakref.ref(watched)
+    unsent = report(scheduler)
+    scheduler.computations.clear()
+    del watched
+    gc.collect()
+    assert reference() is None  # although nothing was acknowledged
+    scheduler.ledger.give_back(unsent)
+    (row,) = deliver(scheduler)["task_groups"]
+    assert row["tasks_succeeded"] == 2
+    assert scheduler.ledger.groups == {} and scheduler.ledger.totals()["tasks"] == 2
+    assert not any(box.records for box in scheduler.ledger.outboxes.values())
+
+
+def test_nothing_piles_up_over_many_computations(scheduler):
+    for i in range(3000):
+        scheduler.finish(*scheduler.submit(f"x-{i}"))
+        if i % 100 == 0:
+            deliver(scheduler)
+    deliver(scheduler)
+    ledger = scheduler.ledger
+    assert (len(ledger.groups), len(ledger.computations), len(ledger.touched)) == (0, 1, 0)
+    assert next(iter(ledger.computations.values())).groups == {}
+    assert ledger.totals()["tasks"] == 3000
+
+
+def test_without_a_server_the_oldest_finished_are_dropped_and_counted(scheduler):
+    (living,) = scheduler.submit("living")
+    scheduler.compute(scheduler.keys(living)[0])
+    for i in range(10_500):
+        scheduler.finish(*scheduler.submit(f"x-{i}"))
+        if i % 500 == 0:
+            scheduler.ledger.give_back(report(scheduler))
+    scheduler.read()
+    ledger = scheduler.ledger
+    assert {kind: len(box.records) for kind, box in ledger.outboxes.items()} == {
+        "computations": 2000,
+        "task_groups": 10_000,
+        "errors": 0,
+    }
+    dropped = {kind: box.dropped for kind, box in ledger.outboxes.items()}
+    assert dropped == {"computations": 8501, "task_groups": 501, "errors": 0}
+    limits = {"computations": 2000, "task_groups": 10_000, "errors": 1}
+    names = [row["name"] for row in deliver(scheduler, limits)["task_groups"]]
+    # The one still in use is older than all others, and is kept.
+    assert names == ["living", *(f"x-{i}" for i in range(501, 10_500))]
+    assert ledger.totals()["tasks"] == 10_501
+
+
+def test_crowded_tells_that_reading_should_not_wait(scheduler):
+    scheduler.submit(*(f"x-{i}" for i in range(1000)))
+    assert not scheduler.ledger.crowded()
+    scheduler.submit("one-more")
+    assert scheduler.ledger.crowded()
+    scheduler.read()
+    assert not scheduler.ledger.crowded()
+
+
+def test_errors_are_bounded_in_number_and_in_size(scheduler):
+    (group,) = scheduler.submit("f-1", tasks=1500)
+    for i, key in enumerate(scheduler.keys(group)):
+        scheduler.fail(key, f"ValueError({i})")
+    outbox = scheduler.ledger.outboxes["errors"]
+    assert (len(outbox.records), outbox.dropped) == (1000, 500)
+    assert next(iter(outbox.records)).body["message"] == "ValueError(500)"
+    assert scheduler.ledger.totals()["errors"] == 1500
+    for key in scheduler.keys(*scheduler.submit("h-1", tasks=300)):
+        scheduler.fail(key, "E()", traceback_text="t" * 1_000_000)
+    assert outbox.characters <= 16_000_000
+    assert outbox.characters == sum(record.characters for record in outbox.records)
+    assert len(outbox.records) >= 150
+
+
+def test_limits_put_the_rest_into_the_next_report(scheduler):
+    scheduler.submit(*(f"x-{i}" for i in range(7)))
+    limits = {"computations": 1, "task_groups": 3, "errors": 1}
+    sizes, more = [], True
+    while more:
+        sent = report(scheduler, limits)
+        scheduler.ledger.acknowledge(sent, sent.sequence)
+        sizes.append(len(bodies(sent)))
+        more = sent.more
+    assert sizes == [3, 3, 1]
+
+
+def test_sequence_and_base(scheduler):
+    scheduler.ledger = scheduler.plugin._ledger = Ledger(1000, now=lambda: scheduler.clock)
+    first = report(scheduler)
+    assert (first.sequence, first.base) == (1001, None)
+    scheduler.ledger.give_back(first)
+    second = report(scheduler)
+    scheduler.ledger.acknowledge(second, 1002)
+    third = report(scheduler)
+    assert (third.sequence, third.base) == (1003, 1002)
+
+
+@pytest.mark.parametrize("acknowledged, following", [(5000, 5001), (999, 1002)])
+def test_a_report_the_server_did_not_take_as_newest_is_repeated(scheduler, acknowledged, following):
+    scheduler.ledger = scheduler.plugin._ledger = Ledger(1000, now=lambda: scheduler.clock)
+    scheduler.submit("x-1")
+    sent = report(scheduler)
+    scheduler.ledger.acknowledge(sent, acknowledged)
+    again = report(scheduler)
+    assert (again.sequence, again.base) == (following, acknowledged)
+    assert [row["name"] for row in bodies(again)] == ["x-1"]
+
+
+def test_resend_covers_all_that_is_still_known(scheduler):
+    scheduler.finish(*scheduler.submit("gone-1"))
+    scheduler.submit("here-1")
+    deliver(scheduler)
+    assert is_empty(deliver(scheduler))
+    scheduler.ledger.resend()
+    sent = deliver(scheduler)
+    assert [row["name"] for row in sent["task_groups"]] == ["here-1"]
+    assert [row["state"] for row in sent["computations"]] == ["running"]
+
+
+@pytest.mark.parametrize("pointer", ["/task_groups/1", "/task_groups/1/name"])
+def test_a_refused_item_is_given_up_alone(scheduler, pointer):
+    (_, refused, _) = scheduler.submit("a-1", "b-1", "c-1")
+    sent = report(scheduler)
+    assert scheduler.ledger.give_up(sent, pointer)
+    assert [row["name"] for row in deliver(scheduler)["task_groups"]] == ["a-1", "c-1"]
+    assert scheduler.ledger.outboxes["task_groups"].dropped == 1
+    # It is not tried again when it changes, but still counts.
+    scheduler.finish(refused)
+    assert deliver(scheduler)["task_groups"] == []
+    assert scheduler.ledger.totals()["tasks_succeeded"] == 1
+
+
+def test_a_refused_error_is_given_up_alone(scheduler):
+    (group,) = scheduler.submit("a-1", tasks=3)
+    for i, key in enumerate(scheduler.keys(group)):
+        scheduler.fail(key, f"E({i})")
+    assert scheduler.ledger.give_up(report(scheduler), "/errors/0/message")
+    assert [row["message"] for row in deliver(scheduler)["errors"]] == ["E(1)", "E(2)"]
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [None, 7, "", "/cluster/name", "/task_groups", "/task_groups/3", "/task_groups/x", "/odd/0"],
+)
+def test_without_a_usable_pointer_all_items_are_given_up(scheduler, pointer):
+    group, _, _ = scheduler.submit("a-1", "b-1", "c-1")
+    scheduler.fail(scheduler.keys(group)[0])
+    assert not scheduler.ledger.give_up(report(scheduler), pointer)
+    assert is_empty(deliver(scheduler))
+    dropped = {kind: box.dropped for kind, box in scheduler.ledger.outboxes.items()}
+    assert dropped == {"computations": 1, "task_groups": 3, "errors": 1}
+
+
+def test_adopting_what_exists_already():
+    running = Scheduler()
+    # Happens before anyone listens.
+    running.plugin._ledger = None
+    running.finish(*running.submit("old-1", tasks=2))
+    group, dependent = running.submit("now-1", "after-1", tasks=3)
+    first, second, _ = running.keys(group)
+    running.compute(first)
+    running.fail(second)
+    running.blame(running.keys(dependent)[0])
+    for key, task in running.tasks.items():
+        task.exception_blame = task if key == second else running.tasks[second]
+    ledger = running.plugin._ledger = Ledger(1, now=lambda: running.clock)
+    ledger.adopt(running)
+    running.ledger = ledger
+    sent = deliver(running)
+    rows = {row["name"]: row for row in sent["task_groups"]}
+    assert rows["old-1"]["states"] == {"forgotten": 2}
+    assert rows["now-1"]["states"] == {"memory": 1, "erred": 1, "waiting": 1}
+    counts = ("tasks_succeeded", "tasks_erred", "tasks_blamed")
+    assert [rows["now-1"][name] for name in counts] == [1, 1, 0]
+    assert [rows["after-1"][name] for name in counts] == [0, 0, 1]
+    assert [row["state"] for row in sent["computations"]] == ["finished", "running"]
+    assert sent["errors"] == []
+    running.finish_rest = [running.compute(key) for key in running.keys(group, state="waiting")]
+    assert deliver(running)["task_groups"][0]["tasks_succeeded"] == 2
+
+
+def work(scheduler, step, sources):
+    """One random thing that happens on a scheduler."""
+    waiting = [key for key, task in scheduler.tasks.items() if task.state == "waiting"]
+    done = [key for key, task in scheduler.tasks.items() if task.state in ("memory", "erred")]
+    choice = scheduler.random.choice
+    if step == "submit":
+        names = scheduler.random.sample(["inc", "dec", "sum-1", "sum-2", "load"], 2)
+        groups = scheduler.submit(*names, tasks=scheduler.random.randint(1, 3))
+        groups[0].dependencies.update(sources)
+        sources[:] = groups
+    elif step == "scatter":
+        scheduler.scatter(f"data-{scheduler.random.randint(1, 3)}")
+    elif step == "silent" and scheduler.task_groups:
+        choice(list(scheduler.task_groups.values())).nbytes_total += 1000
+    elif step == "compute" and waiting:
+        scheduler.compute(choice(waiting), seconds=scheduler.random.randint(1, 8) / 4)
+    elif step == "fail" and waiting:
+        scheduler.fail(choice(waiting), f"Error({scheduler.ids})")
+    elif step == "blame" and waiting:
+        scheduler.blame(choice(waiting))
+    elif step == "forget" and done:
+        scheduler.forget(choice(done))
+    elif step == "forget all":
+        for key in done:
+            scheduler.forget(key)
+
+
+STEPS = ["submit", "scatter", "silent", "fail", "blame", "forget", "forget all", "compute"]
+STEPS += ["compute"] * 4 + ["report"] * 3
+
+
+def simulate(seed, network, monkeypatch):
+    """The server's rows after a scheduler's life, and the ledger, with this network between."""
+    scheduler = Scheduler(seed)
+    monkeypatch.setattr(plugin, "uuid7", scheduler.new_id)
+    steps = random.Random(seed)
+    sources, rows = [], Rows()
+    for _ in range(150):
+        step = steps.choice(STEPS)
+        if step == "report":
+            scheduler.read()
+            network(scheduler.ledger, rows)
+        else:
+            work(scheduler, step, sources)
+    for _ in range(2):
+        scheduler.read(closing=True)
+    while any(box.records for box in scheduler.ledger.outboxes.values()):
+        sent = scheduler.ledger.build(PLENTY)
+        rows.apply(message(sent))
+        scheduler.ledger.acknowledge(sent, sent.sequence)
+    return rows, scheduler.ledger
+
+
+def perfect(ledger, rows):
+    sent = ledger.build(PLENTY)
+    rows.apply(message(sent))
+    ledger.acknowledge(sent, sent.sequence)
+
+
+class Hazardous:
+    """Loses requests and answers, repeats requests, and delivers lost ones much later."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.late = []
+        self.seen = set()
+
+    def __call__(self, ledger, rows):
+        limits = {kind: self.random.randint(1, 4) for kind in PLENTY}
+        sent = ledger.build(limits)
+        wire = copy.deepcopy(message(sent))
+        what = self.random.choice(["arrives", "lost", "answer lost", "repeated", "late"])
+        self.seen.add(what)
+        if what in ("arrives", "answer lost", "repeated"):
+            rows.apply(wire)
+        if what in ("repeated", "late"):
+            self.late.append(wire)
+        if self.late and self.random.random() < 0.5:
+            rows.apply(self.late.pop(self.random.randrange(len(self.late))))
+        if what in ("arrives", "repeated"):
+            ledger.acknowledge(sent, sent.sequence)
+        else:
+            ledger.give_back(sent)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_gets_lost_the_server_ends_with_the_same_rows(seed, monkeypatch):
+    expected, calm = simulate(seed, perfect, monkeypatch)
+    network = Hazardous(seed)
+    rows, troubled = simulate(seed, network, monkeypatch)
+    for wire in network.late:
+        rows.apply(wire)
+    assert rows.values() == expected.values()
+    assert troubled.totals() == calm.totals()
+    assert len(network.seen) >= 4 and rows.task_groups and rows.computations
+    succeeded = sum(row["tasks_succeeded"] for _, row in rows.task_groups.values())
+    assert troubled.totals()["tasks_succeeded"] == succeeded
