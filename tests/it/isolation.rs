@@ -9,6 +9,7 @@ use async_graphql_parser::{
     parse_schema,
     types::{TypeKind, TypeSystemDefinition},
 };
+use entity::api_token::Scope;
 use harness::{Member, ReportBuilder, TestApp, computation, error, task_group};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -21,18 +22,20 @@ const ROOT_FIELDS: [&str; 5] =
 const NODES: [&str; 6] = ["Account", "Cluster", "Computation", "ErrorOccurrence", "TaskGroup", "User"];
 
 /// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 4] = [
+const ROUTES: [(&str, Guard); 6] = [
     ("GET /api/v2/analytics/preload", Guard::NoAccountData),
+    ("GET /api/v2/user/me", Guard::Case),
+    ("GET /api/v2/user/me/memberships", Guard::Case),
     ("GET /healthz", Guard::NoAccountData),
     ("GET /readyz", Guard::NoAccountData),
     ("POST /api/v1/reports", Guard::Case),
 ];
 
-#[derive(PartialEq)]
 enum Guard {
     /// The same for everybody.
     NoAccountData,
-    /// `a_report_reaches_its_own_account_only` below.
+    /// A test below: of reports `a_report_reaches_its_own_account_only`, of those the `coiled` client calls
+    /// `the_coiled_client_is_told_of_its_own_account_only`.
     Case,
 }
 
@@ -163,13 +166,6 @@ async fn root_fields_answer_as_if_the_other_account_did_not_exist() {
 
 #[tokio::test]
 async fn a_report_reaches_its_own_account_only() {
-    assert!(
-        ROUTES
-            .iter()
-            .filter(|(_, guard)| *guard == Guard::Case)
-            .map(|(route, _)| *route)
-            .eq(["POST /api/v1/reports"])
-    );
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     // The same scheduler, computation, task groups and errors in both accounts.
@@ -195,6 +191,26 @@ async fn a_report_reaches_its_own_account_only() {
     assert_eq!(clusters(&ada).await, of("etl", "ada", 4, "ZeroDivisionError('division by zero')"));
     assert_eq!(clusters(&bob).await, of("mine", "bob", 99, "other"));
     assert_eq!(ada.report(&report()).await, (theirs, their_answer));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn the_coiled_client_is_told_of_its_own_account_only() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let reader = bob.with_token(bob.token(&[Scope::Read], None).await);
+    for (member, slug, is_admin) in [(&ada, "ada", true), (&bob, "bob", true), (&reader, "bob", false)] {
+        let get = async |path: &str| -> Value {
+            member.request(Method::GET, path).send().await.unwrap().json().await.unwrap()
+        };
+        let account = json!({ "slug": slug, "name": slug });
+        assert_eq!(get("/api/v2/user/me").await, json!({ "username": slug, "default_account": account }));
+        let membership = json!({ "account": account, "is_admin": is_admin, "is_default_account": true });
+        assert_eq!(get("/api/v2/user/me/memberships").await, json!([membership]));
+    }
+    for path in ["/api/v2/user/me", "/api/v2/user/me/memberships"] {
+        assert_eq!(app.anonymous(Method::GET, path).send().await.unwrap().status(), 401, "{path}");
+    }
     app.stop().await;
 }
 

@@ -1,6 +1,7 @@
 //! axum only: from bytes to what `app` and `graphql` understand, and back.
 
 mod body;
+mod coiled;
 mod graphql;
 mod health;
 mod landing;

@@ -14,7 +14,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{graphql, health, landing, preload, problem::Problem, report, state::AppState};
+use super::{coiled, graphql, health, landing, preload, problem::Problem, report, state::AppState};
 
 /// The REST routes' description, without the routes.
 #[derive(OpenApi)]
@@ -28,6 +28,7 @@ use super::{graphql, health, landing, preload, problem::Problem, report, state::
     tags(
         (name = "ingest", description = "What schedulers report."),
         (name = "plugin", description = "What runs on schedulers."),
+        (name = "coiled", description = "What the published `coiled` client calls."),
         (name = "operations", description = "What operators watch."),
     )
 )]
@@ -80,6 +81,8 @@ fn described() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(report::post))
         .routes(routes!(preload::get))
+        .routes(routes!(coiled::me))
+        .routes(routes!(coiled::memberships))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
 }

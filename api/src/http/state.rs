@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, sync::Arc};
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use entity::{api_token::Scope, ids::ApiTokenId};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
@@ -54,14 +54,19 @@ impl AppState {
 
     /// The viewer behind a request, if the credentials are for `scope`.
     pub(super) async fn viewer(&self, headers: &HeaderMap, scope: Scope) -> Result<Viewer, Problem> {
+        let viewer = self.signed_in(headers).await?;
+        viewer.require(scope)?;
+        Ok(viewer)
+    }
+
+    /// The viewer behind a request, whatever the credentials are for.
+    pub(super) async fn signed_in(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
-        let authorization = values.next().map(axum::http::HeaderValue::as_bytes);
+        let authorization = values.next().map(HeaderValue::as_bytes);
         if values.next().is_some() {
             // Which of two would count is a matter of taste, and proxies have others.
             return Err(Problem::unauthenticated("only one Authorization header can be sent"));
         }
-        let viewer = self.authenticator.viewer(authorization).await?;
-        viewer.require(scope)?;
-        Ok(viewer)
+        Ok(self.authenticator.viewer(authorization).await?)
     }
 }
