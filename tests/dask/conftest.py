@@ -71,8 +71,8 @@ def start_proxy():
     """Starts a proxy in front of a port of this machine."""
     proxies = []
 
-    def start(port, **options):
-        proxies.append(Proxy(port, **options))
+    def start(port):
+        proxies.append(Proxy(port))
         return proxies[-1]
 
     yield start

@@ -99,7 +99,7 @@ class Processes:
 
 
 def clean_environment():
-    """The environment without what would configure Galvo, Dask or the way to a server on this machine."""
+    """The environment without what would configure Galvo or Dask, or keep them from each other."""
     ignored = re.compile(r"GALVO_|DASK_|COILED_|.*_proxy$", re.IGNORECASE)
     return {name: value for name, value in os.environ.items() if not ignored.match(name)}
 
@@ -187,29 +187,39 @@ class Client(Process):
 class DaskCluster:
     """``dask scheduler`` and ``dask worker`` processes of one Python environment."""
 
-    def __init__(self, processes, python, *, preloads=(), settings=None, workers=2, nanny=False, miss=""):
+    def __init__(
+        self, processes, python, *, preloads=(), settings=None, workers=2, nanny=False, miss=""
+    ):
         self._processes = processes
         self.python = python
         directory = processes.directory
-        # How much Dask remembers must not limit what can be compared.
         memory = {
+            # How much Dask remembers must not limit what can be compared.
             "distributed.diagnostics.computations.max-history": 5000,
             "distributed.diagnostics.erred-tasks.max-history": 5000,
+            # The thread that coiled's gilknocker measures with can abort a process that ends.
+            "distributed.admin.system-monitor.gil.enabled": False,
         }
-        self.scheduler_file = directory / "scheduler.json"
+        self.scheduler_file = directory / f"scheduler-{id(self)}.json"
         self.scheduler = processes.start(
             "scheduler",
-            [python, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-            + ["--dashboard-address", "127.0.0.1:0", "--scheduler-file", self.scheduler_file]
-            + [f"--preload={preload}" for preload in (WORKLOADS / "witness.py", *preloads)],
+            [
+                *[python, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1"],
+                *["--port", "0", "--dashboard-address", "127.0.0.1:0"],
+                *["--scheduler-file", self.scheduler_file],
+                *[f"--preload={preload}" for preload in (WORKLOADS / "witness.py", *preloads)],
+            ],
             dask_environment(directory, {**memory, **(settings or {})}, miss),
         )
         self.workers = [
             processes.start(
                 "worker",
-                [python, "-m", "distributed.cli.dask_worker", "--scheduler-file", self.scheduler_file]
-                + ["--nthreads", "1", "--memory-limit", "1GiB", "--no-dashboard"]
-                + ["--nanny" if nanny else "--no-nanny"],
+                [
+                    *[python, "-m", "distributed.cli.dask_worker"],
+                    *["--scheduler-file", self.scheduler_file, "--nthreads", "1"],
+                    *["--memory-limit", "1GiB", "--no-dashboard"],
+                    "--nanny" if nanny else "--no-nanny",
+                ],
                 dask_environment(directory, {}),
             )
             for _ in range(workers)

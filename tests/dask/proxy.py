@@ -28,14 +28,13 @@ class Exchange:
 class Proxy:
     """Passes requests on to a server on this machine, and notes reports with their answers.
 
-    ``routes`` are answered by the proxy itself. ``on_sent`` and ``on_answered`` are called with each
-    report that was handed to the server, and with each that was answered, before the plugin learns
-    of it. While it is ``shut``, connections are dropped, as those to a server that has died.
+    ``on_sent`` is called with each report that was handed to the server, and ``on_answered`` with
+    each that was answered, before the plugin learns of it. While it is ``shut``, connections are
+    dropped, as those to a server that has died.
     """
 
-    def __init__(self, port, routes=()):
+    def __init__(self, port):
         self.port = port
-        self.routes = dict(routes)
         self.requests = []
         self.exchanges = []
         self.shut = False
@@ -66,10 +65,6 @@ class Proxy:
         if self.shut:
             return
         self.requests.append((handler.command, handler.path))
-        if handler.path in self.routes:
-            answer = json.dumps(self.routes[handler.path]).encode()
-            self._answer(handler, 200, {"Content-Type": "application/json"}, answer)
-            return
         exchange = None
         if handler.path == REPORTS:
             packed = handler.headers.get("Content-Encoding") == "gzip"

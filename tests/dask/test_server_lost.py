@@ -28,8 +28,8 @@ def database_url(request):
         return
     admin = os.environ.get("GALVO_TEST_DATABASE_URL")
     assert admin, (
-        "GALVO_TEST_DATABASE_URL is not set, and what PostgreSQL keeps when the server dies has to be tested:"
-        " scripts/with-services.sh starts a PostgreSQL"
+        "GALVO_TEST_DATABASE_URL is not set: what PostgreSQL keeps when the server dies must be"
+        " tested, too, and scripts/with-services.sh starts one"
     )
     name = f"galvo_dask_{uuid.uuid4().hex}"
     run_sql(admin, f"CREATE DATABASE {name}")
@@ -41,14 +41,16 @@ def run_sql(url, statement):
     candidates = [shutil.which("psql"), *Path("/usr/lib/postgresql").glob("*/bin/psql")]
     psql = next((candidate for candidate in candidates if candidate), None)
     assert psql, "psql is missing: install PostgreSQL's client"
-    subprocess.run([psql, "--no-psqlrc", "--quiet", "--dbname", url, "--command", statement], check=True)
+    command = [psql, "--no-psqlrc", "--quiet", "--dbname", url, "--command", statement]
+    subprocess.run(command, check=True)
 
 
 def test_server_killed_in_mid_run(processes, start_cluster, start_proxy, python, database_url):
     """What was acknowledged is there after kill -9, and the rest comes when the server is back."""
     galvo = GalvoServer(processes, database_url).start()
     proxy = start_proxy(galvo.port)
-    dask = start_cluster(python, preloads=["galvo"], settings=settings_for(proxy.address, galvo.token))
+    settings = settings_for(proxy.address, galvo.token)
+    dask = start_cluster(python, preloads=["galvo"], settings=settings)
     client = dask.client()
     stop = processes.directory / "stop"
     client.begin("run", workload="waves", until=str(stop))
@@ -67,7 +69,7 @@ def test_server_killed_in_mid_run(processes, start_cluster, start_proxy, python,
 
 
 def kill_server(galvo, proxy, moment):
-    """Kills the server just after it has got, or has answered, a report that tells something new."""
+    """Kills the server when it has just got, or answered, a report that tells something new."""
     seen = len(proxy.exchanges)
 
     def kill(exchange):
@@ -92,7 +94,9 @@ def assert_kept(galvo, proxy):
     acknowledged = [exchange.report for exchange in proxy.exchanges if exchange.acknowledged]
     sent = [*acknowledged, proxy.exchanges[-1].report]
     expected, alternative = reports_say(acknowledged), reports_say(sent)
-    assert found == alternative or not list(differences(found, expected))
+    if found != alternative:
+        different = list(differences(found, expected))
+        assert not different, "\n".join(different)
     proxy.shut = False
 
 
@@ -100,7 +104,8 @@ def test_token_unknown_to_a_new_server(processes, start_cluster, start_proxy, py
     """A scheduler whose token is not accepted computes on, and complains once."""
     galvo = GalvoServer(processes).start()
     proxy = start_proxy(galvo.port)
-    dask = start_cluster(python, preloads=["galvo"], settings=settings_for(proxy.address, galvo.token))
+    settings = settings_for(proxy.address, galvo.token)
+    dask = start_cluster(python, preloads=["galvo"], settings=settings)
     client = dask.client()
     client.call("run", workload="squares", first=0, count=4)
     assert_agreement(galvo, client.call("dask_report"))
@@ -115,7 +120,7 @@ def test_token_unknown_to_a_new_server(processes, start_cluster, start_proxy, py
     client.call("shutdown")
     assert dask.scheduler.wait(10) == 0
 
-    # The plugin waits for a minute after the first refusal; what it sends at the end is another one.
+    # After a refusal the plugin waits for a minute. What it sends at the end is refused as well.
     assert len(refused(proxy)) >= 2
     assert cluster(galvo, proxy.exchanges[0].report["scheduler_id"]) is None
     complaints = [line for line in dask.scheduler.log().splitlines() if "401" in line]
@@ -127,14 +132,15 @@ def refused(proxy):
 
 
 def test_store_restored_from_an_older_copy(processes, start_cluster, start_proxy, python):
-    """A server that has lost what it once acknowledged is told again what the scheduler still knows."""
+    """A server that has lost what it acknowledged is told again what the scheduler still knows."""
     galvo = GalvoServer(processes).start()
     galvo.stop()
     copy = processes.directory / "copy.db"
     shutil.copy(galvo.store, copy)
     galvo.start()
     proxy = start_proxy(galvo.port)
-    dask = start_cluster(python, preloads=["galvo"], settings=settings_for(proxy.address, galvo.token))
+    settings = settings_for(proxy.address, galvo.token)
+    dask = start_cluster(python, preloads=["galvo"], settings=settings)
     client = dask.client()
     client.call("run", workload="squares", first=0, count=4)
     report = client.call("dask_report")

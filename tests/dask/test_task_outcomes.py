@@ -1,8 +1,9 @@
 """Outcomes that Dask itself tells only in part."""
 
 import pytest
-from accounts import ERRORS, assert_agreement, assert_galvo_says, close_to, dask_says, everything
+from accounts import ERRORS, assert_agreement, assert_galvo_says, dask_says, everything, moment
 from conftest import settings_for
+from processes import wait_until
 
 
 def start_reporting_cluster(start_cluster, python, galvo, **options):
@@ -22,6 +23,7 @@ def test_killed_worker(galvo, python, start_cluster):
     client = dask.client()
     killed = client.call("run", workload="lethal")
     assert killed["type"] == "KilledWorker"
+    client.call("wait_for_workers", count=1)
 
     report = client.call("dask_report")
     # Dask's own list of errors leaves the text of this one out; its exception has it.
@@ -55,8 +57,8 @@ def test_group_that_is_used_again(galvo, python, start_cluster):
     expected["computations"] = {
         **dask_says(before)["computations"],
         second["id"]: {
-            "start": close_to(second["start"]),
-            "stop": close_to(group["stop"]),
+            "start": moment(second["start"]),
+            "stop": moment(group["stop"]),
             "state": "FINISHED",
             "groups": ["square"],
         },
@@ -64,17 +66,65 @@ def test_group_that_is_used_again(galvo, python, start_cluster):
     assert_galvo_says(expected, galvo, after)
 
 
+def test_results_lost_with_a_worker(galvo, python, start_cluster):
+    """Tasks that Dask runs once more count once more, as they do with Dask."""
+    dask = start_reporting_cluster(start_cluster, python, galvo)
+    client = dask.client()
+    client.call("run", workload="squares", first=0, count=8)
+    assert_agreement(galvo, client.call("dask_report"))
+    dask.workers[0].kill()
+    wait_until(lambda: client.call("dask_report")["workers_now"] == 1, "Dask misses the worker")
+    client.call("wait_for_held")
+    report = client.call("dask_report")
+    assert report["groups"][0]["tasks"] == 8
+    assert report["prefixes"]["square"]["state_counts"]["memory"] > 8
+    assert_agreement(galvo, report)
+
+
+def test_restart(galvo, python, start_cluster):
+    """Dask forgets everything when it is restarted by a client; it has happened all the same."""
+    client = start_reporting_cluster(start_cluster, python, galvo, nanny=True).client()
+    client.call("run", workload="failure_of", reading=1, stations=1)
+    client.call("run", workload="squares", first=0, count=4)
+    before = client.call("dask_report")
+    client.call("restart")
+    client.call("run", workload="squares", first=4, count=3)
+    after = client.call("dask_report")
+    assert after["errors"] == [] and len(after["computations"]) == 1
+
+    both = {**after, "prefixes": {**before["prefixes"], **after["prefixes"]}}
+    both["prefixes"]["square"] = {
+        kind: add(before["prefixes"]["square"][kind], after["prefixes"]["square"][kind])
+        for kind in ("state_counts", "durations")
+    }
+    both["computations"] = before["computations"] + after["computations"]
+    both["errors"] = before["errors"]
+    assert_galvo_says(dask_says(both), galvo, after)
+
+
+def add(one, other):
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other}}
+
+
+def test_registration_when_there_are_results(galvo, python, start_cluster):
+    """What Dask still knows when the plugin arrives is told as if it had always been there."""
+    client = start_cluster(python).client(settings=settings_for(galvo.address, galvo.token))
+    client.call("run", workload="squares", first=0, count=4)
+    client.call("register_with_galvo")
+    assert_agreement(galvo, client.call("dask_report"))
+
+
 def test_blame_for_an_earlier_error(galvo, python, start_cluster):
     """A computation that only fails because of what another one left behind."""
     client = start_reporting_cluster(start_cluster, python, galvo).client()
     client.call("run", workload="failure_then_need")
     report = client.call("dask_report")
-    first, second = report["computations"]
+    _, second = report["computations"]
     assert [report["groups"][place]["name"] for place in second["groups"]] == ["summarise"]
     expected = dask_says(report)
     # Dask knows no end of what never ran.
     expected["computations"][second["id"]] |= {
         "state": "ERRED",
-        "stop": pytest.approx(second["start"], abs=0.5),
+        "stop": pytest.approx(second["start"], rel=0, abs=0.5),
     }
     assert_galvo_says(expected, galvo, report)

@@ -925,8 +925,9 @@ class CoiledTelemetry(SchedulerPlugin):
             return
         try:
             tasks = map(scheduler.tasks.get, kwargs.get("tasks", ()))
-            # Results that are there already take no part in what is to be computed.
-            groups = {ts.group: None for ts in tasks if ts is not None and ts.state != "memory"}
+            # What is there already, as a result or an error, takes no part in what is to be computed.
+            over = ("memory", "erred")
+            groups = {ts.group: None for ts in tasks if ts is not None and ts.state not in over}
             self._ledger.graph(scheduler.computations[-1], groups)
         except Exception:
             self._mishap()

@@ -1,6 +1,6 @@
 """A client that does what it is told: a command per line of input, an answer per line of output.
 
-    {"command": "run", "arguments": {"workload": "mixture"}}  ->  {"seconds": 1.2}
+Both are JSON: ``{"command": "release", "arguments": {}}`` is answered with ``null``.
 """
 
 import json
@@ -16,7 +16,7 @@ for name in os.environ.get("MODULES_TO_MISS", "").split():
     sys.modules[name] = None
 
 import tasks  # noqa: E402
-from distributed import Client  # noqa: E402
+from distributed import Client, wait  # noqa: E402
 
 
 class Commands:
@@ -47,12 +47,19 @@ class Commands:
         self.held.append(outcome.pop("held"))
         return {"seconds": seconds, **outcome}
 
+    def wait_for_held(self):
+        wait(self.held, timeout=60)
+
+    def restart(self):
+        self.client.restart(timeout=60)
+
     def release(self):
         self.held.clear()
         tasks.wait_until_forgotten(self.client)
 
     def dask_report(self):
-        return json.loads(self.client.sync(self.client.scheduler.dask_report))
+        report = json.loads(self.client.sync(self.client.scheduler.dask_report))
+        return {**report, "dashboard": self.client.dashboard_link}
 
     def footprint(self):
         return self.client.sync(self.client.scheduler.galvo_footprint)

@@ -54,10 +54,11 @@ def kill_worker():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def never_ends(started):
+def outlast(started, end):
+    """Makes one file and runs until another one appears."""
     Path(started).touch()
-    while True:
-        time.sleep(0.1)
+    while not Path(end).exists():
+        time.sleep(0.05)
 
 
 def wait_until_forgotten(client, prefix=""):
@@ -83,7 +84,7 @@ def failure(client, reading, stations):
 
 
 def mixture(client, attempts):
-    """A bit of everything. Each part is waited for, so that Dask makes it a computation of its own."""
+    """A bit of everything. Each part is waited for, so that it is a computation of its own."""
     held = []
 
     def hold(*futures):
@@ -134,6 +135,12 @@ def lethal(client):
     }
 
 
+def failure_of(client, reading, stations):
+    held = failure(client, reading, stations)
+    wait(held, timeout=60)
+    return held
+
+
 def failure_then_need(client):
     """A task that needs one that has failed already."""
     bad = client.submit(fail, 1)
@@ -144,7 +151,7 @@ def failure_then_need(client):
 
 
 def waves(client, until):
-    """Keeps something of every kind happening until a file appears; the last wave's results are held."""
+    """Keeps something of every kind happening until a file appears. Holds the last results."""
 
     def wave(first):
         held = failure(client, first, stations=1)
@@ -170,14 +177,15 @@ def failures(client, first, count):
     wait(client.map(fail, range(first, first + count)), timeout=120)
 
 
-def numbers(client, count):
-    """Very many tasks that do nothing."""
-    wait(client.map(str, range(count)), timeout=120)
+def numbers(client, first, count):
+    """Very many tasks that do next to nothing, forgotten at once."""
+    expected = [str(number) for number in range(first, first + count)]
+    assert client.gather(client.map(str, range(first, first + count))) == expected
 
 
-def endless(client, started):
-    """Something short, and a task that only the end of its worker ends."""
+def endless(client, started, end):
+    """Something short, and a task that nothing but a file ends."""
     held = client.map(square, range(4))
     wait(held, timeout=60)
-    held.append(client.submit(never_ends, started))
+    held.append(client.submit(outlast, started, end))
     return held

@@ -77,7 +77,9 @@ class Witness(SchedulerPlugin):
                         "durations": dict(group.all_durations),
                         "bytes": group.nbytes_total,
                         "types": list(group.types),
-                        "dependencies": [place[other] for other in group.dependencies],
+                        "dependencies": [
+                            place[other] for other in group.dependencies if other is not group
+                        ],
                     }
                     for group, erred in self.groups.items()
                 ],
