@@ -925,7 +925,7 @@ class CoiledTelemetry(SchedulerPlugin):
             return
         try:
             tasks = map(scheduler.tasks.get, kwargs.get("tasks", ()))
-            # What is there already, as a result or an error, takes no part in what is to be computed.
+            # What is there already, result or error, takes no part in what is to be computed.
             over = ("memory", "erred")
             groups = {ts.group: None for ts in tasks if ts is not None and ts.state not in over}
             self._ledger.graph(scheduler.computations[-1], groups)
