@@ -106,14 +106,23 @@ fn expiry(valid: Duration) -> Result<Timestamp, CommandError> {
 async fn serve_until_told_to_stop(common: &CommonConfig, serve: &ServeConfig) -> Result<(), CommandError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(CommandError::Signal)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
-    let server = Server::start(common, serve, Arc::new(SystemClock)).await?;
+    let mut told_to_stop = async || {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    let server = tokio::select! {
+        server = Server::start(common, serve, Arc::new(SystemClock)) => server?,
+        () = told_to_stop() => return Ok(()),
+    };
     greet(&server, common);
+    told_to_stop().await;
+    tracing::info!("stopping; a second signal ends it at once");
     tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        stopped = server.stop() => stopped?,
+        () = told_to_stop() => {}
     }
-    tracing::info!("stopping");
-    server.stop().await?;
     Ok(())
 }
 

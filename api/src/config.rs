@@ -151,7 +151,7 @@ pub enum RoleName {
     Owner,
     /// Everything but owners.
     Admin,
-    /// Reports, reads and stops clusters.
+    /// Reports and reads.
     Member,
     /// Reads.
     Viewer,

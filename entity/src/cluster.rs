@@ -49,6 +49,8 @@ pub struct Model {
     pub desired_state: DesiredState,
     /// The sequence of the newest report stored.
     pub sequence: i64,
+    /// The highest sequence up to which no report is missing; -1 when even the first is.
+    pub complete_until: i64,
     /// The scheduler's clock when it made that report.
     pub reported_at: Timestamp,
     /// Seconds the reporter means to wait between reports.

@@ -17,7 +17,7 @@ pub enum Role {
     /// Everything but owners.
     #[sea_orm(string_value = "admin")]
     Admin,
-    /// Reports, reads and stops clusters.
+    /// Reports and reads.
     #[sea_orm(string_value = "member")]
     Member,
     /// Reads.

@@ -24,6 +24,7 @@ impl MigrationTrait for Migration {
                     .col(one_of("status", &["running", "closed"]))
                     .col(one_of("desired_state", &["running", "stopped"]))
                     .col(schema::big_integer("sequence"))
+                    .col(schema::big_integer("complete_until"))
                     .col(schema::big_integer("reported_at"))
                     .col(schema::double("interval_seconds"))
                     .col(schema::big_integer("first_seen_at"))

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 from accounts import assert_agreement, cluster, dask_says, seconds
-from conftest import settings_for
+from conftest import REPORT_INTERVAL, settings_for
 from processes import REPOSITORY, python_named
 from proxy import REPORTS
 
@@ -30,7 +30,7 @@ def test_preload_from_the_server(galvo, python, start_cluster, processes):
         python,
         preloads=[galvo.address + PRELOAD],
         # The server is the one that the plugin came from.
-        settings={"galvo.token": galvo.token, "galvo.computation.interval": "0.5s"},
+        settings={"galvo.token": galvo.token, "galvo.computation.interval": REPORT_INTERVAL},
         miss=FOREIGN,
     )
     assert_reported(galvo, dask, dask.client(), processes)
@@ -90,7 +90,7 @@ def coiled_settings(server, token):
     return {
         "coiled.server": server,
         "coiled.token": token,
-        "coiled.analytics.computation.interval": "0.5s",
+        "coiled.analytics.computation.interval": REPORT_INTERVAL,
     }
 
 

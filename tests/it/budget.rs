@@ -75,7 +75,7 @@ async fn a_drill_down_costs_one_statement_a_list() {
 }
 
 #[tokio::test]
-async fn a_report_costs_the_same_whatever_it_holds() {
+async fn a_report_costs_statements_by_tables_and_not_by_rows() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let report = |sequence, items: u128| {
@@ -86,13 +86,38 @@ async fn a_report_costs_the_same_whatever_it_holds() {
             .build()
     };
     ada.reported(&report(1, 1)).await;
-    let before = app.statements();
-    ada.reported(&report(2, 1)).await;
-    let few = app.statements() - before;
-    let before = app.statements();
-    ada.reported(&report(3, 400)).await;
-    assert_eq!(app.statements() - before, few);
-    // Read and write the cluster, write task groups, computations, links and errors.
-    assert_eq!(few, SIGN_IN + 6);
+    // Rows go in by powers of two, so that few different statements stay prepared: 400 are 256, 128 and 16.
+    for (sequence, items, chunks) in [(2, 1, 1), (3, 256, 1), (4, 400, 3), (5, 500, 6)] {
+        let before = app.statements();
+        ada.reported(&report(sequence, items)).await;
+        // The cluster is read and written; then task groups, computations, links and errors.
+        assert_eq!(app.statements() - before, SIGN_IN + 2 + 4 * chunks, "{items}");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn lists_of_very_many_parents_are_read_in_batches() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for cluster in 0..7 {
+        let report = ReportBuilder::new(&format!("Scheduler-{cluster}"), 1)
+            .with("/computations", (0..100).map(|n| computation(n, &[n])).collect::<Vec<_>>())
+            .with("/task_groups", (0..100).map(|n| task_group(n, "load", 1)).collect::<Vec<_>>())
+            .with("/errors", (0..100).map(|n| error(n, n, n)).collect::<Vec<_>>());
+        ada.reported(&report.build()).await;
+    }
+    let query = "{ viewer { account { clusters(first: 7) { nodes { computations(first: 100) { nodes {
+        taskGroups(first: 1) { totalCount nodes { prefix } }
+        errors { totalCount nodes { computation { daskId } taskGroup { prefix } } } } } } } } } }";
+    let (statements, answer) = cost(&app, &ada, query, json!({})).await;
+    let clusters = answer["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap();
+    let computations: Vec<&Value> =
+        clusters.iter().flat_map(|cluster| cluster["computations"]["nodes"].as_array().unwrap()).collect();
+    assert_eq!(computations.len(), 700);
+    assert!(computations.iter().all(|node| node["taskGroups"]["nodes"][0]["prefix"] == "load"));
+    assert!(computations.iter().all(|node| node["errors"]["nodes"][0]["taskGroup"]["prefix"] == "load"));
+    // The page, its computations, and six lists or rows for 700 parents, a hundred at a time.
+    assert!(statements <= SIGN_IN + 2 + 6 * 8, "{statements}");
     app.stop().await;
 }

@@ -56,6 +56,7 @@ async fn accounts_users_and_tokens_are_made_by_commands() {
     let (status, id, _) = run(&["account", "create", "team"]).await;
     assert_eq!((status, id.trim().len()), (Some(0), 36));
     assert_eq!(run(&["user", "create", "ada", "--account", "team", "--role", "owner"]).await.0, Some(0));
+    assert_eq!(run(&["user", "create", "eve", "--account", "team", "--role", "viewer"]).await.0, Some(0));
     let create =
         ["token", "create", "--user", "ada", "--account", "team", "--label", "laptop", "--expires", "90d"];
     let (status, token, errors) = run(&[&create[..], &["--scope", "read"]].concat()).await;
@@ -82,6 +83,11 @@ async fn accounts_users_and_tokens_are_made_by_commands() {
             &["token", "create", "--user", "bob", "--account", "team"],
             1,
             "there is no user 'bob' in account 'team'",
+        ),
+        (
+            &["token", "create", "--user", "eve", "--account", "team", "--scope", "admin"],
+            1,
+            "the role Viewer cannot",
         ),
         (&["account", "create", "Not A Slug"], 2, "must be 1 to 63 lower-case letters"),
         (&["user", "create", "x", "--account", "team", "--role", "king"], 2, "invalid value 'king'"),

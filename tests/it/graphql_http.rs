@@ -142,6 +142,13 @@ async fn a_list_keeps_the_order_of_its_fields_and_an_error_its_path() {
     // `clusters` is non-null all the way up, so its error takes the whole answer with it.
     assert_eq!(body["data"], json!(null), "{text}");
     assert_eq!(body["errors"][0]["path"], json!(["viewer", "account", "bad"]), "{text}");
+    // Fields come in the order of the query, also where an earlier one takes longer.
+    ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await;
+    let query = "{ viewer { account { clusters { nodes { errors { totalCount } user { name } schedulerId
+        taskGroups { totalCount } state } totalCount } slug } } a: viewer { scopes } }";
+    let request = ada.request(Method::POST, "/graphql").json(&json!({ "query": query }));
+    let expected = r#"{"data":{"viewer":{"account":{"clusters":{"nodes":[{"errors":{"totalCount":0},"user":{"name":"ada"},"schedulerId":"Scheduler-1","taskGroups":{"totalCount":0},"state":"RUNNING"}],"totalCount":1},"slug":"ada"}},"a":{"scopes":["INGEST","READ","ADMIN"]}}}"#;
+    assert_eq!(request.send().await.unwrap().text().await.unwrap(), expected);
     let query = "{ viewer { user { name } b: account { slug } account { slug } } a: viewer { scopes } }";
     let request = ada.request(Method::POST, "/graphql").json(&json!({ "query": query }));
     let text = request.send().await.unwrap().text().await.unwrap();

@@ -81,6 +81,14 @@ async fn after_and_before_bound_a_page_together() {
     let all = ada.query(CLUSTERS, json!({ "first": 9 })).await;
     let cursors: Vec<_> =
         list(&all)["edges"].as_array().unwrap().iter().map(|edge| edge["cursor"].clone()).collect();
+    for (page, previous, next) in [
+        (json!({ "first": 100, "before": cursors[6] }), false, true),
+        (json!({ "last": 100, "after": cursors[1] }), true, false),
+        (json!({ "first": 100, "after": cursors[1], "before": cursors[6] }), true, true),
+    ] {
+        let info = list(&ada.query(CLUSTERS, page).await)["pageInfo"].clone();
+        assert_eq!((&info["hasPreviousPage"], &info["hasNextPage"]), (&json!(previous), &json!(next)));
+    }
     let between = json!({ "first": 100, "after": cursors[1], "before": cursors[6] });
     assert_eq!(ids(list(&ada.query(CLUSTERS, between).await)), ids(list(&all))[2..6]);
     let end = json!({ "last": 2, "after": cursors[1], "before": cursors[6] });

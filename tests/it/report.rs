@@ -4,8 +4,9 @@ use std::io::Write;
 
 use entity::api_token::Scope;
 use flate2::{Compression, write::GzEncoder};
-use harness::{Member, ReportBuilder, TestApp, computation, error, task_group, uuid};
+use harness::{Member, ReportBuilder, TestApp, computation, error, task_group};
 use reqwest::{Method, StatusCode, header};
+use sea_orm::{ConnectionTrait, DatabaseBackend, Statement};
 use serde_json::{Value, json};
 
 const PATH: &str = "/api/v1/reports";
@@ -66,16 +67,86 @@ async fn the_interval_is_the_reporters_within_bounds() {
 async fn a_store_that_lost_what_it_acknowledged_asks_for_everything() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let report =
-        |sequence, base: i64| ReportBuilder::new("Scheduler-1", sequence).with("/base", base).build();
-    assert_eq!(
-        ada.report(&report(5, 4)).await.1["resend"],
-        true,
-        "an unknown cluster cannot have been acknowledged"
+    let resend = async |sequence: i64, base: Option<i64>| {
+        ada.report(&ReportBuilder::new("Scheduler-1", sequence).with("/base", base).build()).await.1["resend"]
+            .clone()
+    };
+    assert_eq!(resend(5, Some(4)).await, true, "an unknown cluster cannot have been acknowledged");
+    assert_eq!(resend(5, Some(4)).await, true, "the answer may have been lost");
+    assert_eq!(resend(6, Some(5)).await, true, "4 is still missing, whatever was acknowledged since");
+    assert_eq!(resend(7, None).await, false, "everything came again");
+    assert_eq!(resend(8, Some(7)).await, false);
+    assert_eq!(resend(7, None).await, false, "an older report that came late");
+    assert_eq!(resend(11, Some(10)).await, true, "10 was never stored");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_sent_is_not_sent_back() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let long = "x".repeat(1 << 20);
+    let (_, refused) =
+        ada.report(&ReportBuilder::new("Scheduler-1", 1).with("/version", long.as_str()).build()).await;
+    assert_eq!(refused["pointer"], "/version");
+    let states = ReportBuilder::new("Scheduler-1", 1)
+        .with("/task_groups", json!([task_group(10, "load", 1)]))
+        .with("/task_groups/0/durations", json!({ long.as_str(): -1 }));
+    let (_, keyed) = ada.report(&states.build()).await;
+    let asked = ada.ask(&format!("{{ {} }}", &long[..900_000]), json!({})).await;
+    for answer in [refused, keyed, asked] {
+        let length = answer.to_string().len();
+        assert!(length < 2_000, "{length} bytes");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn too_many_links_are_to_be_sent_in_parts() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let groups: Vec<u128> = (0..5_000).collect();
+    let report = |computations: u128| {
+        let computations: Vec<_> = (0..computations).map(|n| computation(n, &groups)).collect();
+        ReportBuilder::new("Scheduler-1", 1).with("/computations", computations).build()
+    };
+    let (status, body) = ada.report(&report(11)).await;
+    assert_eq!((status, &body["code"]), (StatusCode::PAYLOAD_TOO_LARGE, &json!("PAYLOAD_TOO_LARGE")));
+    ada.reported(&report(10)).await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn clients_that_hang_up_leave_nothing_behind() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let body = serde_json::to_vec(&full(1)).unwrap();
+    let address = app.url("").strip_prefix("http://").unwrap().to_owned();
+    let head = format!(
+        "POST {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        ada.secret(),
+        body.len()
     );
-    assert_eq!(ada.report(&report(6, 5)).await.1["resend"], false);
-    assert_eq!(ada.report(&report(9, 8)).await.1["resend"], true, "8 was never stored");
-    assert_eq!(ada.report(&report(7, 6)).await.1["resend"], false, "an older report that came late");
+    let request = [head.as_bytes(), &body].concat();
+    for round in 0..300_u64 {
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, &request).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_micros(37 * (round % 60))).await;
+    }
+    // Every connection of the pool is used, none of them within a transaction somebody left open.
+    let reports = (2..=60).map(|sequence| {
+        let (ada, report) = (ada.clone(), full(sequence));
+        async move { ada.reported(&report).await }
+    });
+    futures::future::join_all(reports).await;
+    let connection = app.database.connection().await;
+    if connection.get_database_backend() == DatabaseBackend::Postgres {
+        let open =
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
+        let open =
+            connection.query_all_raw(Statement::from_string(DatabaseBackend::Postgres, open)).await.unwrap();
+        assert_eq!(open.len(), 0);
+    }
     app.stop().await;
 }
 
@@ -344,7 +415,7 @@ async fn a_defect_is_told_by_a_reference_alone() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let connection = app.database.connection().await;
-    sea_orm::ConnectionTrait::execute_unprepared(&connection, "DROP TABLE error_occurrences").await.unwrap();
+    connection.execute_unprepared("DROP TABLE error_occurrences").await.unwrap();
     let (status, body) = ada.report(&full(1)).await;
     assert_eq!((status, &body["code"]), (StatusCode::INTERNAL_SERVER_ERROR, &json!("INTERNAL")));
     assert!(body["reference"].as_str().is_some_and(|reference| reference.len() == 36), "{body}");
@@ -354,6 +425,5 @@ async fn a_defect_is_told_by_a_reference_alone() {
         counted["viewer"]["account"]["clusters"]["totalCount"], 0,
         "the rest of the report was stored"
     );
-    assert_eq!(uuid(1).len(), 36);
     app.stop().await;
 }

@@ -6,14 +6,14 @@ use entity::{
     Timestamp, account,
     api_token::{self, Scope, Scopes},
     ids::{AccountId, ApiTokenId, UserId},
-    membership::Role,
+    membership::{self, Role},
     user,
 };
 use uuid::Uuid;
 
 use crate::{
     clock::Clock,
-    domain::{slug::Slug, token::ApiToken},
+    domain::{role::covers, slug::Slug, token::ApiToken},
     store::{StoreError, SystemStore},
 };
 
@@ -38,6 +38,14 @@ pub enum AccountError {
     /// Something that was named does not exist.
     #[error("there is no {0}")]
     Missing(String),
+    /// The member's role does not cover a scope.
+    #[error("a user with the role {role:?} cannot have a token with the scope {scope:?}")]
+    NotCovered {
+        /// The role.
+        role: Role,
+        /// The scope.
+        scope: Scope,
+    },
     /// The store did not do its work.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -55,10 +63,8 @@ impl Accounts {
     /// # Errors
     /// [`AccountError::Taken`] when there is one with this slug.
     pub async fn create_account(&self, slug: &Slug) -> Result<AccountId, AccountError> {
-        let id = AccountId(Uuid::now_v7());
-        let (slug, name) = (slug.to_string(), slug.to_string());
-        let account = account::Model { id, slug, name, created_at: self.clock.timestamp() };
-        let taken = format!("account '{}'", account.slug);
+        let account = self.account_row(slug);
+        let (id, taken) = (account.id, format!("account '{slug}'"));
         self.store.add_account(account).await.map_err(|error| taken_if_conflict(error, taken))?;
         Ok(id)
     }
@@ -68,17 +74,17 @@ impl Accounts {
     /// # Errors
     /// [`AccountError::Missing`] without the account, [`AccountError::Taken`] when the user is a member already.
     pub async fn create_user(&self, name: &Slug, account: &Slug, role: Role) -> Result<UserId, AccountError> {
-        let now = self.clock.timestamp();
         let account_id = self.account(account).await?;
-        let user = user::Model { id: UserId(Uuid::now_v7()), name: name.to_string(), created_at: now };
-        let added = self.store.add_member(account_id, user, role, now).await;
+        let added =
+            self.store.add_member(account_id, self.user_row(name), role, self.clock.timestamp()).await;
         added.map_err(|error| taken_if_conflict(error, format!("user '{name}' in account '{account}'")))
     }
 
     /// Makes a token for a member of an account. The answer is the only place its secret is ever in.
     ///
     /// # Errors
-    /// [`AccountError::Missing`] without the account, the user, or the membership.
+    /// [`AccountError::Missing`] without the account, the user, or the membership; [`AccountError::NotCovered`]
+    /// when the user's role does not cover a scope.
     pub async fn create_token(
         &self,
         user: &Slug,
@@ -90,40 +96,76 @@ impl Accounts {
         let account_id = self.account(account).await?;
         let missing = || AccountError::Missing(format!("user '{user}' in account '{account}'"));
         let user = self.store.user_by_name(user.as_str()).await?.ok_or_else(missing)?;
-        self.store.membership(account_id, user.id).await?.ok_or_else(missing)?;
-        let token = ApiToken::generate(&mut rand::rng());
-        let mut scopes = scopes.to_vec();
-        scopes.sort_unstable();
-        scopes.dedup();
-        self.store
-            .add_api_token(api_token::Model {
-                id: ApiTokenId(Uuid::now_v7()),
-                identifier: token.identifier().to_owned(),
-                secret_hash: token.secret_hash().to_vec(),
-                account_id,
-                user_id: user.id,
-                label,
-                scopes: Scopes(scopes),
-                created_at: self.clock.timestamp(),
-                expires_at,
-                revoked_at: None,
-            })
-            .await?;
+        let role = self.store.membership(account_id, user.id).await?.ok_or_else(missing)?.role;
+        if let Some(scope) = scopes.iter().find(|scope| !covers(role, **scope)) {
+            return Err(AccountError::NotCovered { role, scope: *scope });
+        }
+        let (token, row) = self.token_row(account_id, user.id, scopes, label, expires_at);
+        self.store.add_api_token(row).await?;
         Ok(token)
     }
 
     /// Gives an empty store its first account, user and token; does nothing to any other.
     ///
     /// # Errors
-    /// When the store did not do its work.
+    /// When the store did not do its work; it is still empty then.
     pub async fn bootstrap(&self) -> Result<Option<ApiToken>, AccountError> {
         if !self.store.is_empty().await? {
             return Ok(None);
         }
-        self.create_account(&DEFAULT_ACCOUNT).await?;
-        self.create_user(&DEFAULT_USER, &DEFAULT_ACCOUNT, Role::Owner).await?;
-        let (scopes, label) = ([Scope::Ingest, Scope::Read, Scope::Admin], DEFAULT_LABEL.to_owned());
-        self.create_token(&DEFAULT_USER, &DEFAULT_ACCOUNT, &scopes, label, None).await.map(Some)
+        let now = self.clock.timestamp();
+        let account = self.account_row(&DEFAULT_ACCOUNT);
+        let user = self.user_row(&DEFAULT_USER);
+        let member = membership::Model {
+            account_id: account.id,
+            user_id: user.id,
+            role: Role::Owner,
+            created_at: now,
+        };
+        let scopes = [Scope::Ingest, Scope::Read, Scope::Admin];
+        let (token, row) = self.token_row(account.id, user.id, &scopes, DEFAULT_LABEL.to_owned(), None);
+        match self.store.add_first(account, user, member, row).await {
+            Ok(()) => Ok(Some(token)),
+            // Another process was faster.
+            Err(StoreError::Conflict(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn account_row(&self, slug: &Slug) -> account::Model {
+        let (slug, name) = (slug.to_string(), slug.to_string());
+        account::Model { id: AccountId(Uuid::now_v7()), slug, name, created_at: self.clock.timestamp() }
+    }
+
+    fn user_row(&self, name: &Slug) -> user::Model {
+        user::Model { id: UserId(Uuid::now_v7()), name: name.to_string(), created_at: self.clock.timestamp() }
+    }
+
+    fn token_row(
+        &self,
+        account_id: AccountId,
+        user_id: UserId,
+        scopes: &[Scope],
+        label: String,
+        expires_at: Option<Timestamp>,
+    ) -> (ApiToken, api_token::Model) {
+        let token = ApiToken::generate(&mut rand::rng());
+        let mut scopes = scopes.to_vec();
+        scopes.sort_unstable();
+        scopes.dedup();
+        let row = api_token::Model {
+            id: ApiTokenId(Uuid::now_v7()),
+            identifier: token.identifier().to_owned(),
+            secret_hash: token.secret_hash().to_vec(),
+            account_id,
+            user_id,
+            label,
+            scopes: Scopes(scopes),
+            created_at: self.clock.timestamp(),
+            expires_at,
+            revoked_at: None,
+        };
+        (token, row)
     }
 
     async fn account(&self, slug: &Slug) -> Result<AccountId, AccountError> {

@@ -14,7 +14,7 @@ use crate::{
         cluster_id::cluster_id,
         report::{Acknowledgement, Report},
     },
-    store::{AccountStore, Store, StoreError, Write},
+    store::{AccountStore, NOTHING, Store, StoreError, Write},
 };
 
 /// The longest time between reports the server ever asks for, in seconds.
@@ -58,21 +58,19 @@ impl Reports {
         if let Some(account) = report.account.as_ref().filter(|slug| slug.as_str() != viewer.account().slug) {
             return Err(ReportError::AccountMismatch(account.as_str().to_owned()));
         }
-        let (report, user) = (Arc::new(report), viewer.user_id());
-        let write = |store: AccountStore| -> Write<Before> {
-            let (reports, report) = (self.clone(), Arc::clone(&report));
+        let (sequence, base, interval) = (report.sequence, report.base, report.interval_seconds);
+        let (reports, report, user) = (self.clone(), Arc::new(report), viewer.user_id());
+        let write = move |store: AccountStore| -> Write<Before> {
+            let (reports, report) = (reports.clone(), Arc::clone(&report));
             Box::pin(async move { reports.record_all(&store, user, &report).await })
         };
         let before = self.store.for_viewer(viewer).write(write).await?;
         Ok(Acknowledgement {
-            acknowledged: report.sequence.get(),
+            acknowledged: sequence.get(),
             cluster_id: before.cluster.0,
-            interval_seconds: report
-                .interval_seconds
-                .get()
-                .clamp(self.min_interval_seconds, MAX_INTERVAL_SECONDS),
+            interval_seconds: interval.get().clamp(self.min_interval_seconds, MAX_INTERVAL_SECONDS),
             desired_state: before.desired_state.into(),
-            resend: report.base.is_some_and(|base| before.sequence.is_none_or(|stored| stored < base.get())),
+            resend: base.is_some_and(|base| base.get() > before.complete_until),
         })
     }
 
@@ -103,7 +101,7 @@ impl Reports {
                 let before = Before {
                     cluster: known.id,
                     desired_state: known.desired_state,
-                    sequence: Some(known.sequence),
+                    complete_until: known.complete_until,
                 };
                 store.update_cluster(known, now, report).await?;
                 return Ok(before);
@@ -113,12 +111,11 @@ impl Reports {
                 return Ok(Before {
                     cluster: id,
                     desired_state: cluster::DesiredState::Running,
-                    sequence: None,
+                    complete_until: NOTHING,
                 });
             }
         }
-        let full = sea_orm::DbErr::RecordNotInserted;
-        Err(StoreError::Contention(full))
+        Err(StoreError::no_free_identifier())
     }
 }
 
@@ -126,5 +123,5 @@ impl Reports {
 struct Before {
     cluster: ClusterId,
     desired_state: cluster::DesiredState,
-    sequence: Option<i64>,
+    complete_until: i64,
 }

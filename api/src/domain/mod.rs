@@ -4,5 +4,6 @@
 pub mod bounded;
 pub mod cluster_id;
 pub mod report;
+pub mod role;
 pub mod slug;
 pub mod token;

@@ -58,6 +58,14 @@ pub struct Report {
     pub dropped: Dropped,
 }
 
+impl Report {
+    /// How many task groups its computations name together.
+    #[must_use]
+    pub fn links(&self) -> usize {
+        self.computations.iter().map(|computation| computation.task_group_ids.len()).sum()
+    }
+}
+
 /// The version of the wire format.
 #[derive(Clone, Copy, Debug)]
 pub struct Version;

@@ -17,6 +17,9 @@ pub(super) struct AccountScope {
     pub(super) loader: Arc<Loader>,
 }
 
+/// Lists or rows read by one statement at the most: as many as a page has.
+pub(super) const MAX_BATCH: usize = 100;
+
 /// Remembers what it read, so that nothing is read twice for one request.
 pub(super) type Loader = DataLoader<Reader, HashMapCache>;
 
@@ -33,5 +36,6 @@ impl AccountScope {
 }
 
 fn loader(store: &AccountStore) -> Arc<Loader> {
-    Arc::new(DataLoader::with_cache(Reader(store.clone()), tokio::spawn, HashMapCache::default()))
+    let loader = DataLoader::with_cache(Reader(store.clone()), tokio::spawn, HashMapCache::default());
+    Arc::new(loader.max_batch_size(MAX_BATCH))
 }

@@ -24,8 +24,15 @@ pub(super) struct Limits {
     pub(super) inflated: usize,
 }
 
-/// Reads the body, whatever its encoding.
-pub(super) async fn read_json(headers: &HeaderMap, body: Body, limits: Limits) -> Result<Vec<u8>, Problem> {
+/// A body as it was sent.
+pub(super) struct Received {
+    bytes: Vec<u8>,
+    gzip: bool,
+    limits: Limits,
+}
+
+/// Waits for a body that says it is JSON.
+pub(super) async fn receive(headers: &HeaderMap, body: Body, limits: Limits) -> Result<Received, Problem> {
     check_content_type(headers)?;
     let gzip = is_gzip(headers)?;
     let announced =
@@ -33,10 +40,22 @@ pub(super) async fn read_json(headers: &HeaderMap, body: Body, limits: Limits) -
     if announced.is_some_and(|length| length > limits.sent as u64) {
         return Err(Problem::too_large(limits.sent));
     }
-    let sent = tokio::time::timeout(READ_TIMEOUT, collect(body, limits.sent))
-        .await
-        .map_err(|_| Problem::timeout())??;
-    if gzip { inflate(&sent, limits.inflated) } else { Ok(sent) }
+    let collected = tokio::time::timeout(READ_TIMEOUT, collect(body, limits.sent)).await;
+    Ok(Received { bytes: collected.map_err(|_| Problem::timeout())??, gzip, limits })
+}
+
+impl Received {
+    /// The JSON that was sent, whatever its encoding.
+    pub(super) fn json(self) -> Result<Vec<u8>, Problem> {
+        if self.gzip { inflate(&self.bytes, self.limits.inflated) } else { Ok(self.bytes) }
+    }
+
+    /// What the JSON says, read on a thread where it may take its time.
+    pub(super) async fn parse<T: DeserializeOwned + Send + 'static>(self) -> Result<T, Problem> {
+        let parsed = tokio::task::spawn_blocking(move || parse(&self.json()?)).await;
+        // A panic goes where those of handlers go.
+        parsed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    }
 }
 
 /// Parses a body, naming the place of the first wrong value.

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     body::{self, Limits},
-    problem::Problem,
+    problem::{Problem, cut},
     state::AppState,
 };
 
@@ -54,7 +54,7 @@ enum MediaType {
 
 pub(super) async fn post(State(state): State<AppState>, headers: HeaderMap, body: Body) -> Response {
     answer(&headers, async {
-        let json = body::read_json(&headers, body, LIMITS).await?;
+        let json = body::receive(&headers, body, LIMITS).await?.json()?;
         if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             return Err(Problem::malformed("batches are not supported: send one operation a request"));
         }
@@ -181,6 +181,7 @@ fn executed(mut response: GraphQlResponse, media_type: MediaType) -> Response {
     let refused = !response.errors.is_empty() && response.errors.iter().all(|error| error.path.is_empty());
     response.errors.truncate(MAX_ERRORS);
     for error in &mut response.errors {
+        error.message = cut(std::mem::take(&mut error.message));
         let extensions = error.extensions.get_or_insert_default();
         if extensions.get("code").is_none() {
             extensions.set("code", if refused { "GRAPHQL_VALIDATION_FAILED" } else { "BAD_USER_INPUT" });

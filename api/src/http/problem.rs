@@ -41,7 +41,7 @@ pub(super) struct ErrorBody {
 
 impl Problem {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        let message = message.into();
+        let message = cut(message.into());
         let body = ErrorBody { detail: message.clone(), message, code, pointer: None, reference: None };
         Self { status, body: Box::new(body), header: None }
     }
@@ -49,7 +49,7 @@ impl Problem {
     /// The body's value at `pointer` is wrong.
     pub(super) fn invalid(pointer: String, message: impl Into<String>) -> Self {
         let mut problem = Self::new(StatusCode::BAD_REQUEST, "INVALID_BODY", message);
-        problem.body.pointer = Some(pointer);
+        problem.body.pointer = Some(cut(pointer));
         problem
     }
 
@@ -98,7 +98,10 @@ impl Problem {
     }
 
     pub(super) fn too_large(limit: usize) -> Self {
-        let message = format!("the body is larger than {limit} bytes");
+        Self::too_much(format!("the body is larger than {limit} bytes"))
+    }
+
+    pub(super) fn too_much(message: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", message)
     }
 
@@ -149,6 +152,18 @@ impl Problem {
         }
         response
     }
+}
+
+/// Characters of a text that can hold what a client sent.
+const MAX_TEXT: usize = 300;
+
+/// Parsers repeat what they do not like, and that may be all that was sent.
+pub(super) fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 impl IntoResponse for Problem {

@@ -14,6 +14,10 @@ use crate::domain::report::{Acknowledgement, Report};
 /// How large a report may be.
 const LIMITS: Limits = Limits { sent: 8 << 20, inflated: 32 << 20 };
 
+/// How many task groups the computations of a report may name together. A reporter that is told so sends fewer
+/// computations at once.
+const MAX_LINKS: usize = 50_000;
+
 /// Take a report of a scheduler
 ///
 /// The answer comes after the report is stored whole. A report that was not answered may be sent again, and so
@@ -48,11 +52,17 @@ pub(super) async fn post(
         let wait = busy.wait_time_from(DefaultClock::default().now());
         Problem::rate_limited(wait.as_secs() + 1)
     })?;
+    let received = body::receive(&headers, body, LIMITS).await?;
+    // Taken when all is there, or those who send slowly would keep the places.
     let _place = state
         .reports_under_way
         .try_acquire()
         .map_err(|_| Problem::unavailable("too many reports are being stored, try again later"))?;
-    let json = body::read_json(&headers, body, LIMITS).await?;
-    let report: Report = body::parse(&json)?;
+    let report: Report = received.parse().await?;
+    if report.links() > MAX_LINKS {
+        return Err(Problem::too_much(format!(
+            "more than {MAX_LINKS} task groups of computations in one report"
+        )));
+    }
     Ok(Json(state.reports.record(&viewer, report).await?))
 }

@@ -2,6 +2,7 @@
 
 use axum::{
     Json, Router,
+    extract::Request,
     http::HeaderValue,
     response::{IntoResponse, Response},
     routing::get,
@@ -62,7 +63,16 @@ pub fn router(state: AppState) -> Router {
         .with_state(state)
         .layer(
             ServiceBuilder::new()
-                .layer(TraceLayer::new_for_http())
+                .layer(
+                    TraceLayer::new_for_http()
+                        // The query string holds queries and their variables.
+                        .make_span_with(|request: &Request| {
+                            let (method, path) = (request.method(), request.uri().path());
+                            tracing::debug_span!("request", %method, path)
+                        })
+                        // Whoever made the answer has said what failed, and why.
+                        .on_failure(()),
+                )
                 .layer(SetResponseHeaderLayer::if_not_present(
                     axum::http::header::X_CONTENT_TYPE_OPTIONS,
                     HeaderValue::from_static("nosniff"),

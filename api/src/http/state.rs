@@ -19,8 +19,8 @@ use crate::{
 /// A token may send reports of this many seconds at once, since clusters started together report together.
 const BURST_SECONDS: u32 = 10;
 
-/// Reports that are being stored at one time, at the most; more are told to come back. What waits for the
-/// store holds its body in memory.
+/// Reports that are read and stored at one time, at the most; more are told to come back. What waits for the
+/// store is held in memory.
 const MAX_REPORTS_UNDER_WAY: usize = 64;
 
 /// What handlers share.

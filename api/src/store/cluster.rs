@@ -2,11 +2,13 @@
 
 use entity::{
     Timestamp,
-    cluster::{Column, DesiredState, Entity, Model, Status},
+    cluster::{ActiveModel, Column, DesiredState, Entity, Model, Status},
     ids::{AccountId, ClusterId, UserId},
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
+    ActiveModelTrait,
+    ActiveValue::NotSet,
+    ColumnTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
     sea_query::{Expr, OnConflict},
 };
 
@@ -98,12 +100,14 @@ impl AccountStore {
         id: ClusterId,
         state: DesiredState,
     ) -> Result<Option<Model>, StoreError> {
-        self.update::<Entity>()
-            .col_expr(Column::DesiredState, Expr::val(state))
-            .filter(Column::Id.eq(id))
-            .exec(&self.writes())
-            .await?;
-        Ok(self.select::<Entity>().filter(Column::Id.eq(id)).one(&self.writes()).await?)
+        self.write(move |store| {
+            Box::pin(async move {
+                let update = store.update::<Entity>().col_expr(Column::DesiredState, Expr::val(state));
+                update.filter(Column::Id.eq(id)).exec(&store.writes()).await?;
+                Ok(store.select::<Entity>().filter(Column::Id.eq(id)).one(&store.writes()).await?)
+            })
+        })
+        .await
     }
 
     /// The cluster of a scheduler, held against other writers until the transaction ends.
@@ -128,6 +132,7 @@ impl AccountStore {
             desired_state: DesiredState::Running,
             first_seen_at: now,
             last_seen_at: now,
+            complete_until: complete_until(NOTHING, report),
         };
         // Without a target, because either unique key may be the one that is taken.
         let add_or_nothing = OnConflict::new().do_nothing().to_owned();
@@ -143,15 +148,18 @@ impl AccountStore {
         report: &Report,
     ) -> Result<(), StoreError> {
         let last_seen_at = Timestamp::from(known.last_seen_at.0.max(now.0));
+        let complete_until = complete_until(known.complete_until, report);
         let row = if report.sequence.get() > known.sequence {
             let Model { account_id, id, user_id, desired_state, first_seen_at, .. } = known;
-            row(Kept { account_id, id, user_id, desired_state, first_seen_at, last_seen_at }, report)
+            let kept =
+                Kept { account_id, id, user_id, desired_state, first_seen_at, last_seen_at, complete_until };
+            row(kept, report)
         } else {
-            Model { last_seen_at, ..known }
+            Model { last_seen_at, complete_until, ..known }
         };
         self.update::<Entity>()
             .filter(Column::Id.eq(row.id))
-            .set(row.into_active_model().reset_all())
+            .set(ActiveModel { account_id: NotSet, id: NotSet, ..row.into_active_model().reset_all() })
             .exec(&self.writes())
             .await?;
         Ok(())
@@ -167,6 +175,20 @@ struct Kept {
     desired_state: DesiredState,
     first_seen_at: Timestamp,
     last_seen_at: Timestamp,
+    complete_until: i64,
+}
+
+/// The sequence up to which an unknown cluster's reports are complete.
+pub(crate) const NOTHING: i64 = -1;
+
+/// Up to which sequence everything is there once `report` is. A report holds what changed since its base, so it
+/// adds to what is complete only if that reaches to the base.
+fn complete_until(before: i64, report: &Report) -> i64 {
+    if report.base.is_none_or(|base| base.get() <= before) {
+        before.max(report.sequence.get())
+    } else {
+        before
+    }
 }
 
 fn row(kept: Kept, report: &Report) -> Model {
@@ -184,6 +206,7 @@ fn row(kept: Kept, report: &Report) -> Model {
         status: if report.is_final { Status::Closed } else { Status::Running },
         desired_state: kept.desired_state,
         sequence: report.sequence.get(),
+        complete_until: kept.complete_until,
         reported_at: report.sent_at.timestamp(),
         interval_seconds: report.interval_seconds.get(),
         first_seen_at: kept.first_seen_at,

@@ -7,7 +7,10 @@ use entity::{
     computation_task_group as link,
     ids::{ClusterId, ComputationId},
 };
-use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect, sea_query::ExprTrait};
+use sea_orm::{
+    ColumnTrait, QueryFilter, QuerySelect,
+    sea_query::{Expr, ExprTrait},
+};
 
 use super::{
     error::StoreError,
@@ -95,9 +98,8 @@ impl AccountStore {
         &self,
         ids: &[(ClusterId, ComputationId)],
     ) -> Result<Vec<Model>, StoreError> {
-        let one_of = ids.iter().fold(Condition::any(), |any, (cluster, id)| {
-            any.add(Column::ClusterId.eq(*cluster).and(Column::Id.eq(*id)))
-        });
+        let one_of =
+            Expr::tuple([Column::ClusterId.into_expr(), Column::Id.into_expr()]).in_tuples(ids.to_vec());
         Ok(self.select::<Entity>().filter(one_of).all(&self.reads()).await?)
     }
 

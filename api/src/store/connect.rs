@@ -5,7 +5,9 @@
 
 use std::{
     fmt,
-    path::PathBuf,
+    fs::OpenOptions,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
     str::FromStr,
     sync::{
         Arc,
@@ -20,7 +22,7 @@ use sea_orm::{
     SqlxSqliteConnector, TransactionOptions, TransactionTrait,
 };
 use sqlx::{
-    Connection,
+    ConnectOptions, Connection,
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -47,8 +49,8 @@ const MIGRATION_LOCK: i64 = 0x6761_6c76_6f01;
 /// Where the database is. `Debug` and `Display` leave the password out.
 #[derive(Clone)]
 pub enum StoreUrl {
-    /// An SQLite file.
-    Sqlite(Box<SqliteConnectOptions>, PathBuf),
+    /// An SQLite file, and whether it may be made.
+    Sqlite { options: Box<SqliteConnectOptions>, path: PathBuf, create: bool },
     /// A PostgreSQL server.
     Postgres(Box<PgConnectOptions>),
 }
@@ -65,7 +67,7 @@ impl FromStr for StoreUrl {
             if url.contains(":memory:") || url.contains("mode=memory") {
                 return Err("an SQLite store must be a file, because several connections share it".to_owned());
             }
-            Ok(Self::Sqlite(Box::new(options), path))
+            Ok(Self::Sqlite { options: Box::new(options), path, create: url.contains("mode=rwc") })
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             let options =
                 PgConnectOptions::from_str(url).map_err(|_| "not a valid postgres URL".to_owned())?;
@@ -79,7 +81,7 @@ impl FromStr for StoreUrl {
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sqlite(_, path) => write!(f, "SQLite file {}", path.display()),
+            Self::Sqlite { path, .. } => write!(f, "SQLite file {}", path.display()),
             Self::Postgres(options) => write!(
                 f,
                 "PostgreSQL {}:{}/{}",
@@ -120,7 +122,7 @@ impl Store {
     /// [`StoreError::Unavailable`] when it cannot be reached or opened.
     pub async fn connect(url: &StoreUrl, connections: u32) -> Result<Self, StoreError> {
         let (mut writer, mut reader) = match url {
-            StoreUrl::Sqlite(options, _) => {
+            StoreUrl::Sqlite { options, .. } => {
                 let writer = sqlite(options, 1).await?;
                 let reader = sqlite(&options.clone().read_only(true), SQLITE_READERS).await?;
                 (writer, reader)
@@ -150,7 +152,12 @@ impl Store {
     /// When the database cannot be reached or a migration fails; a failed migration leaves nothing behind.
     pub async fn migrate(url: &StoreUrl) -> Result<(), MigrationError> {
         let migrated = match url {
-            StoreUrl::Sqlite(options, _) => migrate_sqlite(options).await,
+            StoreUrl::Sqlite { options, path, create } => {
+                if *create {
+                    create_private(path);
+                }
+                migrate_sqlite(options).await
+            }
             StoreUrl::Postgres(options) => migrate_postgres(options).await,
         };
         migrated.map_err(|source| MigrationError { url: url.clone(), source })
@@ -194,7 +201,8 @@ async fn sqlite(options: &SqliteConnectOptions, connections: u32) -> Result<Data
         .pragma("mmap_size", "268435456")
         .pragma("temp_store", "memory")
         // One channel hop per this many rows between SQLite's thread and ours.
-        .row_buffer_size(1000);
+        .row_buffer_size(1000)
+        .disable_statement_logging();
     let pool = SqlitePoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -209,7 +217,11 @@ async fn postgres(options: &PgConnectOptions, connections: u32) -> Result<Databa
         // A request that was given up keeps running on the server; this ends it.
         ("statement_timeout", "30s"),
         ("idle_in_transaction_session_timeout", "30s"),
+        // Longer than a reporter waits, nobody needs the lock any more.
+        ("lock_timeout", "5s"),
     ]);
+    // The program's own log of statements has no values, and a bound on their length.
+    let options = options.disable_statement_logging();
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -241,7 +253,7 @@ async fn migrate_sqlite(options: &SqliteConnectOptions) -> Result<(), StoreError
 /// An advisory lock of the session serializes processes; it goes with the connection, whatever happens.
 async fn migrate_postgres(options: &PgConnectOptions) -> Result<(), StoreError> {
     // Waiting for another process's migration, or building an index, takes as long as it takes.
-    let patient = options.clone().options([("statement_timeout", "0")]);
+    let patient = options.clone().options([("statement_timeout", "0"), ("lock_timeout", "0")]);
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -253,6 +265,18 @@ async fn migrate_postgres(options: &PgConnectOptions) -> Result<(), StoreError> 
     apply_missing(&database).await?;
     database.close().await?;
     Ok(())
+}
+
+/// Makes the file, if there is none, for its owner alone: it holds what programs wrote into exceptions. SQLite gives
+/// the files beside it the same mode.
+fn create_private(path: &Path) {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    if let Err(error) = made
+        && error.kind() != std::io::ErrorKind::AlreadyExists
+    {
+        // Opening the store will fail as well, and says more.
+        tracing::debug!(%error, "the file of the store could not be made");
+    }
 }
 
 async fn apply_missing<'c, C>(connection: &'c C) -> Result<(), StoreError>

@@ -19,6 +19,13 @@ pub enum StoreError {
     Unexpected(#[source] DbErr),
 }
 
+impl StoreError {
+    /// Every identifier that was drawn is taken.
+    pub(crate) fn no_free_identifier() -> Self {
+        Self::Conflict(DbErr::RecordNotInserted)
+    }
+}
+
 impl From<DbErr> for StoreError {
     fn from(error: DbErr) -> Self {
         if matches!(error.sql_err(), Some(SqlErr::UniqueConstraintViolation(_))) {
@@ -54,11 +61,18 @@ fn kind(error: &sqlx::Error) -> Kind {
         sqlx::Error::Database(error) => match error.code().as_deref() {
             // PostgreSQL: serialization failure, deadlock.
             Some("40001" | "40P01") => Kind::Contention,
-            // SQLite result codes: busy, i/o error, full, and the extended forms of busy.
-            Some("5" | "10" | "13" | "261" | "517") => Kind::Unavailable,
+            // A lock that was not had in time.
+            Some("55P03") => Kind::Unavailable,
             // PostgreSQL classes: connection exception, insufficient resources, operator intervention
             // (which a statement timeout is, too), system error.
             Some(code) if code.len() == 5 && ["08", "53", "57", "58"].contains(&&code[..2]) => {
+                Kind::Unavailable
+            }
+            // SQLite: the lower byte of an extended result code is what kind it is of; busy, locked, i/o error,
+            // full, cannot open.
+            Some(code)
+                if code.parse::<u32>().is_ok_and(|code| [5, 6, 10, 13, 14].contains(&(code & 0xff))) =>
+            {
                 Kind::Unavailable
             }
             _ => Kind::Unexpected,

@@ -1,7 +1,7 @@
 //! The handle for what belongs to no viewer: accounts, users, and whether the database answers.
 
 use entity::{
-    Timestamp, account,
+    Timestamp, account, api_token,
     ids::{AccountId, UserId},
     membership, user,
 };
@@ -74,6 +74,26 @@ impl SystemStore {
     /// [`StoreError::Conflict`] when the slug is taken.
     pub async fn add_account(&self, account: account::Model) -> Result<(), StoreError> {
         account.into_active_model().reset_all().insert(&self.pools.writer).await?;
+        Ok(())
+    }
+
+    /// Adds the first account with its first member and their token, all or nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when one of them is there already; nothing is added then.
+    pub async fn add_first(
+        &self,
+        account: account::Model,
+        user: user::Model,
+        member: membership::Model,
+        token: api_token::Model,
+    ) -> Result<(), StoreError> {
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        account.into_active_model().reset_all().insert(&transaction).await?;
+        user.into_active_model().reset_all().insert(&transaction).await?;
+        member.into_active_model().reset_all().insert(&transaction).await?;
+        token.into_active_model().reset_all().insert(&transaction).await?;
+        transaction.commit().await?;
         Ok(())
     }
 

@@ -17,6 +17,7 @@ mod upsert;
 
 pub use api_token::Credentials;
 pub use cluster::ClusterSort;
+pub(crate) use cluster::NOTHING;
 pub use computation::ComputationSort;
 pub use connect::{MigrationError, Store, StoreUrl};
 pub use error::StoreError;

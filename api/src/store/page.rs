@@ -215,10 +215,10 @@ fn into_page<S: Sort>(
     let more = rows.len() > limit;
     rows.truncate(limit);
     let (has_previous, has_next) = match request.end {
-        End::First => (request.after.is_some(), more),
+        End::First => (request.after.is_some(), more || request.before.is_some()),
         End::Last => {
             rows.reverse();
-            (more, request.before.is_some())
+            (more || request.after.is_some(), request.before.is_some())
         }
     };
     Page { rows: rows.into_iter().map(|row| (sort.key(&row), row)).collect(), has_previous, has_next }

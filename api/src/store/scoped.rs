@@ -7,7 +7,7 @@ use entity::{AccountOwned, ids::AccountId};
 use futures::future::BoxFuture;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseConnection, DatabaseExecutor, DatabaseTransaction,
-    IntoActiveModel, Iterable, QueryFilter, Select, TransactionTrait, UpdateMany, sea_query::OnConflict,
+    IntoActiveModel, QueryFilter, Select, TransactionTrait, UpdateMany, sea_query::OnConflict,
 };
 
 use super::{connect::IMMEDIATE, error::StoreError};
@@ -15,8 +15,8 @@ use super::{connect::IMMEDIATE, error::StoreError};
 /// How often a transaction that collided with another is tried in all.
 const ATTEMPTS: u32 = 4;
 
-/// PostgreSQL takes 65,535 values in one statement, SQLite 32,766.
-const MAX_VALUES: usize = 32_766;
+/// Rows in one statement at the most: far below what the databases take in values, and more gains nothing.
+const MAX_ROWS: usize = 512;
 
 /// Where statements go: on SQLite readers have connections of their own.
 #[derive(Clone)]
@@ -64,36 +64,27 @@ impl AccountStore {
     ///
     /// # Errors
     /// What `operation` or the commit reports; nothing is stored then.
-    pub async fn write<T>(&self, operation: impl Fn(Self) -> Write<T> + Sync) -> Result<T, StoreError> {
-        let mut attempt = 1;
-        loop {
-            match self.attempt(&operation).await {
-                Err(StoreError::Contention(_)) if attempt < ATTEMPTS => attempt += 1,
-                outcome => return outcome,
-            }
-        }
-    }
-
-    async fn attempt<T>(&self, operation: &(impl Fn(Self) -> Write<T> + Sync)) -> Result<T, StoreError> {
-        let Handle::Pools(pools) = &self.handle else {
+    pub async fn write<T: Send + 'static>(
+        &self,
+        operation: impl Fn(Self) -> Write<T> + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
+        let Handle::Pools(pools) = self.handle.clone() else {
             // Already inside: the outer transaction decides.
             return operation(self.clone()).await;
         };
-        let transaction = Arc::new(pools.writer.begin_with_options(IMMEDIATE).await?);
-        let scope = Self { handle: Handle::Transaction(Arc::clone(&transaction)), account: self.account };
-        let outcome = operation(scope).await;
-        let transaction = Arc::into_inner(transaction).expect("the operation that held the scope has ended");
-        match outcome {
-            Ok(value) => {
-                transaction.commit().await?;
-                Ok(value)
+        let account = self.account;
+        // In a task of its own, because a client may hang up at any time: a transaction that is dropped while
+        // it begins would go back to the pool open, and whoever gets that connection next would be inside it.
+        let transaction = tokio::spawn(async move {
+            let mut attempt = 1;
+            loop {
+                match in_transaction(&pools.writer, account, &operation).await {
+                    Err(StoreError::Contention(_)) if attempt < ATTEMPTS => attempt += 1,
+                    outcome => return outcome,
+                }
             }
-            Err(error) => {
-                // The error that led here says more than one of the rollback could.
-                let _ = transaction.rollback().await;
-                Err(error)
-            }
-        }
+        });
+        transaction.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
     pub(super) fn reads(&self) -> DatabaseExecutor<'_> {
@@ -118,8 +109,7 @@ impl AccountStore {
         E::update_many().filter(E::ACCOUNT_ID.eq(self.account))
     }
 
-    /// Inserts rows of this account, whatever account they name, in as few statements as the number of values
-    /// allows.
+    /// Inserts rows of this account, whatever account they name, in few statements.
     pub(super) async fn insert<E>(
         &self,
         rows: Vec<E::Model>,
@@ -131,9 +121,11 @@ impl AccountStore {
         E::ActiveModel: Send,
     {
         let mut inserted = 0;
-        let most = MAX_VALUES / E::Column::iter().count();
-        let mut rows = rows.into_iter().peekable();
-        while rows.peek().is_some() {
+        let mut rows = rows.into_iter();
+        while rows.len() > 0 {
+            // Powers of two, so that there are few different statements: each stays prepared, on the connection
+            // and in the database, with all of its placeholders.
+            let most = MAX_ROWS.min(1 << rows.len().ilog2());
             let chunk = rows.by_ref().take(most).map(|row| {
                 let mut row = row.into_active_model().reset_all();
                 row.set(E::ACCOUNT_ID, self.account.into());
@@ -143,5 +135,27 @@ impl AccountStore {
             inserted += insert.exec_without_returning(&self.writes()).await?;
         }
         Ok(inserted)
+    }
+}
+
+async fn in_transaction<T>(
+    writer: &DatabaseConnection,
+    account: AccountId,
+    operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
+) -> Result<T, StoreError> {
+    let transaction = Arc::new(writer.begin_with_options(IMMEDIATE).await?);
+    let scope = AccountStore { handle: Handle::Transaction(Arc::clone(&transaction)), account };
+    let outcome = operation(scope).await;
+    let transaction = Arc::into_inner(transaction).expect("the operation that held the scope has ended");
+    match outcome {
+        Ok(value) => {
+            transaction.commit().await?;
+            Ok(value)
+        }
+        Err(error) => {
+            // The error that led here says more than one of the rollback could.
+            let _ = transaction.rollback().await;
+            Err(error)
+        }
     }
 }

@@ -570,6 +570,8 @@ class Ledger:
 
     def resend(self) -> None:
         """The server has lost what it once acknowledged: all that is still known is unsent."""
+        # The next reports stand on nothing, which ends the server's wish once one of them arrives.
+        self.base = None
         for kind, records in (("task_groups", self.groups), ("computations", self.computations)):
             for record in records.values():
                 if record.body is not None:
