@@ -225,6 +225,9 @@ def test_late_registration_starts_from_what_there_is(configured, cluster, client
     assert (rows["boom"]["tasks_erred"], rows["boom"]["tasks_blamed"]) == (1, 0)
     assert (rows["add"]["tasks_erred"], rows["add"]["tasks_blamed"]) == (0, 1)
     assert "erred" in {row["state"] for row in configured.computations()}
+    (error,) = configured.errors()
+    assert (error["type"], error["key"]) == ("ValueError", bad.key)
+    assert "in boom" in error["traceback"] and "://" in error["worker"]
     last = final(configured)["cluster"]
     assert (last["totals"]["workers"], last["totals"]["peak_threads"]) == (1, 2)
     lifetime = last["closed_at"] - last["started_at"]

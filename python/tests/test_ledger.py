@@ -405,6 +405,9 @@ def test_adopting_what_exists_already():
     running.blame(running.keys(dependent)[0])
     for key, task in running.tasks.items():
         task.exception_blame = task if key == second else running.tasks[second]
+    running.tasks[second].exception_text = "ValueError('early')"
+    running.tasks[second].traceback_text = '  File "x.py", line 1, in early\n'
+    running.tasks[second].erred_on = {"tcp://worker"}
     ledger = running.plugin._ledger = Ledger(1, now=lambda: running.clock)
     ledger.adopt(running)
     running.ledger = ledger
@@ -416,7 +419,17 @@ def test_adopting_what_exists_already():
     assert [rows["now-1"][name] for name in counts] == [1, 1, 0]
     assert [rows["after-1"][name] for name in counts] == [0, 0, 1]
     assert [row["state"] for row in sent["computations"]] == ["finished", "running"]
-    assert sent["errors"] == []
+    (error,) = sent["errors"]
+    told = ("key", "type", "message", "traceback", "worker")
+    expected = (
+        str(second),
+        "ValueError",
+        "ValueError('early')",
+        '  File "x.py", line 1, in early\n',
+        "tcp://worker",
+    )
+    assert tuple(error[name] for name in told) == expected
+    assert ledger.totals()["errors"] == 1
     running.finish_rest = [running.compute(key) for key in running.keys(group, state="waiting")]
     assert deliver(running)["task_groups"][0]["tasks_succeeded"] == 2
 

@@ -459,15 +459,27 @@ class Ledger:
             known.erred = any(group.states.get("erred") for group in computation.groups)
         groups = [self.group(group) for group in scheduler.task_groups.values()]
         if any(record.group.states.get("erred") for record in groups):
+            times = {task.key: task.timestamp for task in getattr(scheduler, "erred_tasks", ())}
             for ts in scheduler.tasks.values():
-                if ts.state == "erred" and ts.exception_blame in (None, ts):
-                    self.group(ts.group).erred += 1
-                elif ts.state == "erred":
-                    self.group(ts.group).blamed += 1
+                if ts.state == "erred":
+                    self._adopt_error(ts, times.get(ts.key))
 
-    def error(self, record: GroupRecord, key: Any, kwargs: Mapping[str, Any]) -> None:
+    def _adopt_error(self, ts: Any, at: Optional[float]) -> None:
+        """A task that is still "erred", as its transition would have told it."""
+        kwargs = {}
+        if ts.exception_blame in (None, ts):
+            names = ("exception", "exception_text", "traceback_text")
+            kwargs = {name: getattr(ts, name, None) for name in names}
+            kwargs.update(cause=ts.key, worker=next(iter(getattr(ts, "erred_on", ())), None))
+        record = self.group(ts.group)
+        # Dask keeps the time of the latest ones; of others, when the group was last computing.
+        self.error(record, ts.key, kwargs, at or record.group.stop or self.now())
+
+    def error(
+        self, record: GroupRecord, key: Any, kwargs: Mapping[str, Any], at: Optional[float] = None
+    ) -> None:
         """A task of this group went to "erred", by its own fault or by that of a dependency."""
-        now, computation = self.now(), record.computation
+        now, computation = self.now() if at is None else at, record.computation
         if computation is not None:
             computation.erred = True
             computation.stop = max(computation.stop, now)
