@@ -45,6 +45,7 @@ impl From<DbErr> for StoreError {
     }
 }
 
+#[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Contention,
     Unavailable,
@@ -58,25 +59,54 @@ fn kind(error: &sqlx::Error) -> Kind {
         | sqlx::Error::PoolTimedOut
         | sqlx::Error::PoolClosed
         | sqlx::Error::WorkerCrashed => Kind::Unavailable,
-        sqlx::Error::Database(error) => match error.code().as_deref() {
-            // PostgreSQL: serialization failure, deadlock.
-            Some("40001" | "40P01") => Kind::Contention,
+        sqlx::Error::Database(error) => error.code().map_or(Kind::Unexpected, |code| kind_of_code(&code)),
+        _ => Kind::Unexpected,
+    }
+}
+
+/// PostgreSQL's codes have five characters, SQLite's are numbers of up to four digits.
+fn kind_of_code(code: &str) -> Kind {
+    match (code.len(), code.parse::<u32>()) {
+        (5, _) => match code {
+            // Serialization failure, deadlock.
+            "40001" | "40P01" => Kind::Contention,
             // A lock that was not had in time.
-            Some("55P03") => Kind::Unavailable,
-            // PostgreSQL classes: connection exception, insufficient resources, operator intervention
-            // (which a statement timeout is, too), system error.
-            Some(code) if code.len() == 5 && ["08", "53", "57", "58"].contains(&&code[..2]) => {
-                Kind::Unavailable
-            }
-            // SQLite: the lower byte of an extended result code is what kind it is of; busy, locked, i/o error,
-            // full, cannot open.
-            Some(code)
-                if code.parse::<u32>().is_ok_and(|code| [5, 6, 10, 13, 14].contains(&(code & 0xff))) =>
-            {
-                Kind::Unavailable
-            }
+            "55P03" => Kind::Unavailable,
+            // Classes: connection exception, insufficient resources, operator intervention (which a statement
+            // timeout is, too), system error.
+            _ if ["08", "53", "57", "58"].contains(&&code[..2]) => Kind::Unavailable,
             _ => Kind::Unexpected,
         },
+        // The lower byte of an extended result code is what kind it is of; busy, locked, i/o error, full, cannot
+        // open.
+        (_, Ok(code)) if [5, 6, 10, 13, 14].contains(&(code & 0xff)) => Kind::Unavailable,
         _ => Kind::Unexpected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_read_as_their_database_means_them() {
+        for (code, kind) in [
+            ("40001", Kind::Contention),
+            ("40P01", Kind::Contention),
+            ("55P03", Kind::Unavailable),
+            ("08006", Kind::Unavailable),
+            ("57014", Kind::Unavailable),
+            // Its lower byte would be SQLite's "busy".
+            ("22021", Kind::Unexpected),
+            ("42P01", Kind::Unexpected),
+            ("5", Kind::Unavailable),
+            ("517", Kind::Unavailable),
+            ("778", Kind::Unavailable),
+            ("13", Kind::Unavailable),
+            ("1", Kind::Unexpected),
+            ("787", Kind::Unexpected),
+        ] {
+            assert_eq!(kind_of_code(code), kind, "{code}");
+        }
     }
 }
