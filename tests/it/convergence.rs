@@ -121,8 +121,13 @@ fn delivery() -> impl Strategy<Value = Delivery> {
 
 /// All rows of an account, without what must differ between two: the identifiers of account and cluster.
 async fn rows(database: &DatabaseConnection, member: &Member, keep_sequence: bool) -> Vec<String> {
-    async fn all<E: AccountOwned>(database: &DatabaseConnection, account: ids::AccountId) -> Vec<E::Model> {
-        E::find().filter(E::ACCOUNT_ID.eq(account)).all(database).await.unwrap()
+    async fn all<E: AccountOwned>(
+        database: &DatabaseConnection,
+        account: ids::AccountId,
+        comparable: impl Fn(E::Model) -> E::Model,
+    ) -> Vec<String> {
+        let rows = E::find().filter(E::ACCOUNT_ID.eq(account)).all(database).await.unwrap();
+        rows.into_iter().map(|row| format!("{:?}", comparable(row))).collect()
     }
     let account = entity::account::Entity::find()
         .filter(entity::account::Column::Slug.eq(member.slug()))
@@ -131,53 +136,38 @@ async fn rows(database: &DatabaseConnection, member: &Member, keep_sequence: boo
         .unwrap()
         .unwrap()
         .id;
-    let nil = ids::AccountId(uuid::Uuid::nil());
-    let (no_account, no_cluster) = (nil, ids::ClusterId(0));
+    let (account_id, cluster_id) = (ids::AccountId(uuid::Uuid::nil()), ids::ClusterId(0));
     let sequence = |sequence| if keep_sequence { sequence } else { 0 };
-    let mut rows = Vec::new();
-    for row in all::<cluster::Entity>(database, account).await {
-        rows.push(format!(
-            "{:?}",
-            cluster::Model {
-                account_id: no_account,
-                id: no_cluster,
-                user_id: None,
-                // The server's own note of what it may have missed, which tells of the way a report came.
-                complete_until: 0,
-                ..row
-            }
-        ));
-    }
-    for row in all::<computation::Entity>(database, account).await {
-        let row = computation::Model {
-            account_id: no_account,
-            cluster_id: no_cluster,
-            sequence: sequence(row.sequence),
-            ..row
-        };
-        rows.push(format!("{row:?}"));
-    }
-    for row in all::<task_group::Entity>(database, account).await {
-        let row = task_group::Model {
-            account_id: no_account,
-            cluster_id: no_cluster,
-            sequence: sequence(row.sequence),
-            ..row
-        };
-        rows.push(format!("{row:?}"));
-    }
-    for row in all::<computation_task_group::Entity>(database, account).await {
-        rows.push(format!(
-            "{:?}",
-            computation_task_group::Model { account_id: no_account, cluster_id: no_cluster, ..row }
-        ));
-    }
-    for row in all::<error_occurrence::Entity>(database, account).await {
-        rows.push(format!(
-            "{:?}",
-            error_occurrence::Model { account_id: no_account, cluster_id: no_cluster, ..row }
-        ));
-    }
+    let clusters = all::<cluster::Entity>(database, account, |row| cluster::Model {
+        account_id,
+        id: cluster_id,
+        user_id: None,
+        // The server's own note of what it may have missed, which tells of the way a report came.
+        complete_until: 0,
+        ..row
+    });
+    let computations = all::<computation::Entity>(database, account, |row| computation::Model {
+        account_id,
+        cluster_id,
+        sequence: sequence(row.sequence),
+        ..row
+    });
+    let task_groups = all::<task_group::Entity>(database, account, |row| task_group::Model {
+        account_id,
+        cluster_id,
+        sequence: sequence(row.sequence),
+        ..row
+    });
+    let links = all::<computation_task_group::Entity>(database, account, |row| {
+        computation_task_group::Model { account_id, cluster_id, ..row }
+    });
+    let errors = all::<error_occurrence::Entity>(database, account, |row| error_occurrence::Model {
+        account_id,
+        cluster_id,
+        ..row
+    });
+    let tables = [clusters.await, computations.await, task_groups.await, links.await, errors.await];
+    let mut rows = tables.concat();
     rows.sort();
     rows
 }

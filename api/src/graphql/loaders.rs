@@ -9,7 +9,6 @@ use entity::{
     task_group, user,
 };
 
-use super::scope::MAX_BATCH;
 use crate::store::{
     AccountStore, ComputationSort, ErrorParent, ErrorSort, StoreError, TaskGroupParent, TaskGroupSort,
     page::{Page, PageRequest},
@@ -165,12 +164,9 @@ where
         }
         let mut found = HashMap::new();
         for ((sort, request), parents) in alike {
-            for parents in parents.chunks(MAX_BATCH) {
-                let pages = self.0.pages(parents, sort, request).await?;
-                let keys =
-                    parents.iter().map(|parent| PageOf { parent: *parent, sort, request: request.clone() });
-                found.extend(keys.zip(pages));
-            }
+            let pages = self.0.pages(&parents, sort, request).await?;
+            let keys = parents.into_iter().map(|parent| PageOf { parent, sort, request: request.clone() });
+            found.extend(keys.zip(pages));
         }
         Ok(found)
     }

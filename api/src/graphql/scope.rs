@@ -18,7 +18,7 @@ pub(super) struct AccountScope {
 }
 
 /// Lists or rows read by one statement at the most: as many as a page has.
-pub(super) const MAX_BATCH: usize = 100;
+const MAX_BATCH: usize = 100;
 
 /// Remembers what it read, so that nothing is read twice for one request.
 pub(super) type Loader = DataLoader<Reader, HashMapCache>;

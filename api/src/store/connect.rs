@@ -220,7 +220,8 @@ async fn postgres(options: &PgConnectOptions, connections: u32) -> Result<Databa
         // Longer than a reporter waits, nobody needs the lock any more.
         ("lock_timeout", "5s"),
     ]);
-    // The program's own log of statements has no values, and a bound on their length.
+    // The program logs statements itself, and only when it is asked to; sqlx would log slow ones at their full
+    // length.
     let options = options.disable_statement_logging();
     let pool = PgPoolOptions::new()
         .max_connections(connections)
@@ -267,8 +268,8 @@ async fn migrate_postgres(options: &PgConnectOptions) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Makes the file, if there is none, for its owner alone: it holds what programs wrote into exceptions. SQLite gives
-/// the files beside it the same mode.
+/// Makes the file, if there is none, for its owner alone: it holds what programs wrote into exceptions.
+/// SQLite gives the files beside it the same mode.
 fn create_private(path: &Path) {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     if let Err(error) = made
