@@ -1,20 +1,29 @@
 //! What each command does. Results go to standard output, everything else to the log on standard error.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks by printing")]
 
+mod keys;
+
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use chrono::TimeDelta;
 use entity::{Timestamp, api_token::Scope};
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::keys::KeyCommandError;
 use crate::{
-    app::account::{AccountError, Accounts},
+    app::{
+        account::{AccountError, Accounts},
+        usage::{RollupError, Rollups},
+    },
     clock::{Clock, SystemClock},
-    config::{AccountCommand, Cli, Command, CommonConfig, ServeConfig, TokenCommand, UserCommand},
+    config::{
+        AccountCommand, Cli, Command, CommonConfig, RollupCommand, ServeConfig, TokenCommand, UserCommand,
+    },
     error::Chain,
     graphql::Schema,
+    key_ring::KeyError,
     server::{Server, ServerError},
-    store::{MigrationError, Store, StoreError},
+    store::{MigrationError, Store, StoreError, SystemStore},
     telemetry,
 };
 
@@ -35,7 +44,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("galvo: {}", Chain(&error));
-            ExitCode::FAILURE
+            if error.is_usage() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -54,6 +63,22 @@ enum CommandError {
     Signal(#[source] std::io::Error),
     #[error("the expiry lies too far in the future")]
     Expiry,
+    #[error(transparent)]
+    Rollup(#[from] RollupError),
+    #[error("{0} days could not be folded; the log says why")]
+    NotFolded(usize),
+    #[error(transparent)]
+    Key(#[from] KeyCommandError),
+}
+
+impl CommandError {
+    /// Whether the settings are wrong.
+    fn is_usage(&self) -> bool {
+        let (Self::Server(ServerError::Keys(error)) | Self::Key(KeyCommandError::Keys(error))) = self else {
+            return false;
+        };
+        matches!(error, KeyError::Read(..) | KeyError::Wrong(..))
+    }
 }
 
 async fn dispatch(
@@ -89,13 +114,22 @@ async fn dispatch(
             println!("{}", token.reveal());
             Ok(())
         }
+        Command::Rollup(RollupCommand::Rebuild { account }) => {
+            let folded = Rollups::new(store(common).await?).rebuild(account.as_ref()).await?;
+            println!("{} days", folded.days);
+            if folded.failed == 0 { Ok(()) } else { Err(CommandError::NotFolded(folded.failed)) }
+        }
+        Command::Key(command) => Ok(keys::run(command, common).await?),
     }
 }
 
 async fn accounts(common: &CommonConfig) -> Result<Accounts, CommandError> {
+    Ok(Accounts::new(store(common).await?, Arc::new(SystemClock)))
+}
+
+async fn store(common: &CommonConfig) -> Result<SystemStore, CommandError> {
     Store::migrate(&common.database).await?;
-    let store = Store::connect(&common.database, common.connections).await?;
-    Ok(Accounts::new(store.system(), Arc::new(SystemClock)))
+    Ok(SystemStore::connect(&common.database, common.connections).await?)
 }
 
 fn expiry(valid: Duration) -> Result<Timestamp, CommandError> {

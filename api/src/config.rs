@@ -3,15 +3,20 @@
 //! Every wrong value is named in one go, and a `GALVO_` variable nobody knows is an error, because a misspelt
 //! setting that is silently ignored is found in production.
 
-use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
+use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use entity::{api_token::Scope, membership::Role};
 
-use crate::{domain::slug::Slug, store::StoreUrl};
+use crate::{
+    domain::slug::Slug,
+    key_ring::KeySource,
+    seal::{Keys, KeysError, PLAIN},
+    store::StoreUrl,
+};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 7] = [
+const VARIABLES: [&str; 9] = [
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
     "GALVO_LISTEN",
@@ -19,7 +24,12 @@ const VARIABLES: [&str; 7] = [
     "GALVO_LOG_FORMAT",
     "GALVO_MIN_REPORT_INTERVAL",
     "GALVO_REPORTS_PER_SECOND",
+    SECRET_KEY,
+    "GALVO_SECRET_KEY_FILE",
 ];
+
+/// The keys themselves. There is no flag for them: arguments are seen by everyone on a machine.
+const SECRET_KEY: &str = "GALVO_SECRET_KEY";
 
 /// Galvo, the open analytics server for Dask.
 #[derive(Debug, Parser)]
@@ -51,6 +61,11 @@ pub struct CommonArgs {
     /// What to log, as `level` or `target=level,…`.
     #[arg(long, global = true, env = "GALVO_LOG", default_value = "info,sea_orm_migration=warn")]
     log: String,
+    /// The file with the keys that encrypt what the store must not hold in the open; for SQLite there is one beside
+    /// the store. `GALVO_SECRET_KEY`, in the environment only, takes the keys themselves instead: URL-safe base64 with
+    /// commas between them, the first one encrypts.
+    #[arg(long, global = true, env = "GALVO_SECRET_KEY_FILE", value_name = "FILE")]
+    secret_key_file: Option<PathBuf>,
     /// How to log: `text` or `json`.
     #[arg(long, global = true, env = "GALVO_LOG_FORMAT", default_value = "text")]
     log_format: String,
@@ -74,6 +89,12 @@ pub enum Command {
     /// Manage API tokens.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Manage sums that are made of other rows.
+    #[command(subcommand)]
+    Rollup(RollupCommand),
+    /// Manage the keys that encrypt what the store must not hold in the open.
+    #[command(subcommand)]
+    Key(KeyCommand),
 }
 
 /// What `serve` takes, as it came.
@@ -144,6 +165,34 @@ pub enum TokenCommand {
     },
 }
 
+/// Manage sums that are made of other rows.
+#[derive(Debug, Subcommand)]
+pub enum RollupCommand {
+    /// Make the sums of usage by day again, from the hours. Nothing changes unless they were wrong.
+    Rebuild {
+        /// The account's short name; all accounts if not given.
+        #[arg(long, value_parser = slug)]
+        account: Option<Slug>,
+    },
+}
+
+/// Manage keys. A key is named by its identifier, 12 hexadecimal digits, which tells nothing of the key.
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Print a new key, as a key file for a store that has none yet.
+    Generate,
+    /// List the keys: which one encrypts, and how many rows each has encrypted, by table.
+    List,
+    /// Put a new key in front of the others. Rows encrypted with those are encrypted again in the background.
+    Rotate,
+    /// Remove a key with which no row is encrypted any more.
+    Retire {
+        /// The key's identifier.
+        #[arg(value_parser = key_id)]
+        id: i64,
+    },
+}
+
 /// A role, as it is written on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RoleName {
@@ -196,6 +245,8 @@ pub struct CommonConfig {
     pub database: StoreUrl,
     /// Connections to PostgreSQL at the most.
     pub connections: u32,
+    /// Where the keys are, if anything says so. Commands that need them are refused without.
+    pub keys: Option<KeySource>,
     /// What is logged.
     pub log: String,
     /// How it is logged.
@@ -213,6 +264,8 @@ pub struct ServeConfig {
     pub reports_per_second: u32,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
+    /// Whether the background jobs run by themselves.
+    pub jobs: bool,
 }
 
 /// How the log is written.
@@ -260,6 +313,12 @@ impl Problems {
         None
     }
 
+    /// The keys in a text of the environment.
+    fn keys(&mut self, text: &OsStr) -> Option<Keys> {
+        let keys = text.to_string_lossy().parse();
+        keys.map_err(|error: KeysError| self.0.push(format!("{SECRET_KEY}: {error}"))).ok()
+    }
+
     /// The value is not repeated: it may be a secret in the wrong place.
     fn add(&mut self, flag: &str, problem: &dyn fmt::Display) {
         let variable = format!("GALVO_{}", flag.to_uppercase().replace('-', "_"));
@@ -279,6 +338,22 @@ impl Cli {
             Command::Serve(args) => args.read(&mut problems).map(Some),
             _ => Some(None),
         };
+        let needs_keys = match &self.command {
+            Command::Serve(_) | Command::Key(KeyCommand::Rotate | KeyCommand::Retire { .. }) => true,
+            Command::Migrate
+            | Command::Schema
+            | Command::Account(_)
+            | Command::User(_)
+            | Command::Token(_)
+            | Command::Rollup(_)
+            | Command::Key(KeyCommand::Generate | KeyCommand::List) => false,
+        };
+        if needs_keys && common.as_ref().is_some_and(|common| common.keys.is_none()) {
+            problems.0.push(format!(
+                "{SECRET_KEY} or --secret-key-file (GALVO_SECRET_KEY_FILE): PostgreSQL needs one of them; `galvo key \
+                 generate` prints a key"
+            ));
+        }
         match (common, serve) {
             (Some(common), Some(serve)) if problems.0.is_empty() => Ok((common, serve)),
             _ => Err(ConfigError(problems.0)),
@@ -292,9 +367,26 @@ impl CommonArgs {
         let connections = problems.within("database-connections", &self.database_connections, (2, 1_000));
         let log: Option<tracing_subscriber::EnvFilter> = problems.read("log", &self.log);
         let log_format = problems.read("log-format", &self.log_format);
+        #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
+        let ring = std::env::var_os(SECRET_KEY);
+        if ring.is_some() && self.secret_key_file.is_some() {
+            problems.add("secret-key-file", &format_args!("cannot be set together with {SECRET_KEY}"));
+        }
+        let database = database?;
+        let keys = match (ring, &self.secret_key_file, &database) {
+            (Some(ring), ..) => problems.keys(&ring).map(KeySource::Ring),
+            (None, Some(path), _) => Some(KeySource::File(path.clone())),
+            (None, None, StoreUrl::Sqlite { path, .. }) => {
+                let mut file = path.clone().into_os_string();
+                file.push(".key");
+                Some(KeySource::BesideStore(file.into()))
+            }
+            (None, None, StoreUrl::Postgres(_)) => None,
+        };
         Some(CommonConfig {
-            database: database?,
+            database,
             connections: connections?,
+            keys,
             log: log.map(|_| self.log.clone())?,
             log_format: log_format?,
         })
@@ -311,6 +403,7 @@ impl ServeArgs {
             min_report_interval: Duration::from_secs_f64(interval?),
             reports_per_second: reports?,
             bootstrap: self.bootstrap,
+            jobs: true,
         })
     }
 }
@@ -338,6 +431,12 @@ fn unknown_variables() -> Vec<String> {
 
 fn slug(text: &str) -> Result<Slug, &'static str> {
     text.parse()
+}
+
+fn key_id(text: &str) -> Result<i64, &'static str> {
+    let digits = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = digits.then(|| i64::from_str_radix(text, 16).ok()).flatten();
+    id.filter(|id| *id != PLAIN).ok_or("must be the 12 hexadecimal digits that `galvo key list` shows")
 }
 
 fn duration(text: &str) -> Result<Duration, &'static str> {

@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod auth;
+mod blocking;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -12,6 +13,9 @@ pub mod domain;
 mod error;
 pub mod graphql;
 pub mod http;
+pub mod jobs;
+pub mod key_ring;
+pub mod seal;
 pub mod server;
 pub mod store;
 pub mod telemetry;

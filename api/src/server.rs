@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use entity::Timestamp;
+use futures::future::OptionFuture;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 use crate::{
@@ -10,7 +12,10 @@ use crate::{
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
     http::{AppState, router},
-    store::{MigrationError, Store, StoreError},
+    jobs::{Jobs, RunningJobs},
+    key_ring::KeyError,
+    seal::KeyId,
+    store::{MigrationError, Store, StoreError, SystemStore},
 };
 
 /// How long requests under way may take to end after the server was told to.
@@ -21,6 +26,8 @@ pub struct Server {
     address: SocketAddr,
     bootstrap_token: Option<ApiToken>,
     store: Store,
+    jobs: Arc<Jobs>,
+    running_jobs: Option<RunningJobs>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<std::io::Result<()>>,
 }
@@ -34,6 +41,12 @@ pub enum ServerError {
     /// The store could not be opened.
     #[error("cannot open the store")]
     Store(#[from] StoreError),
+    /// Nothing says where the keys are.
+    #[error("no keys are configured")]
+    NoKeys,
+    /// There are no keys to encrypt with.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
     /// The first account could not be made.
     #[error("cannot make the first account")]
     Bootstrap(#[from] AccountError),
@@ -56,7 +69,10 @@ impl Server {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ServerError> {
         Store::migrate(&common.database).await?;
-        let store = Store::connect(&common.database, common.connections).await?;
+        let system = SystemStore::connect(&common.database, common.connections).await?;
+        let source = common.keys.as_ref().ok_or(ServerError::NoKeys)?;
+        let store = system.clone().with_keys(source.open(&system).await?);
+        keep_account_of_keys(&store, clock.timestamp()).await?;
         let bootstrap_token = if serve.bootstrap {
             Accounts::new(store.system(), Arc::clone(&clock)).bootstrap().await?
         } else {
@@ -65,6 +81,8 @@ impl Server {
         let listen_error = |error| ServerError::Listen(serve.listen, error);
         let listener = TcpListener::bind(serve.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
+        let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
+        let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
         let router = router(AppState::new(store.clone(), clock, serve));
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(async move {
@@ -74,7 +92,7 @@ impl Server {
             };
             axum::serve(listener, router).with_graceful_shutdown(shutdown).await
         });
-        Ok(Self { address, bootstrap_token, store, stop, serving })
+        Ok(Self { address, bootstrap_token, store, jobs, running_jobs, stop, serving })
     }
 
     /// Where it listens.
@@ -95,15 +113,24 @@ impl Server {
         &self.store
     }
 
-    /// Takes no new connections, lets requests under way end, and closes the store.
+    /// What it does by itself.
+    #[must_use]
+    pub fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// Takes no new connections, lets requests and jobs under way end, and closes the store.
     ///
     /// # Errors
     /// [`ServerError::Serve`] when the listener had failed.
     pub async fn stop(self) -> Result<(), ServerError> {
-        let Self { stop, mut serving, store, .. } = self;
+        let Self { stop, mut serving, store, running_jobs, .. } = self;
         // The receiver is gone only if serving ended already.
         let _ = stop.send(());
-        let ended = if let Ok(ended) = tokio::time::timeout(DRAIN, &mut serving).await {
+        let serving_ends = tokio::time::timeout(DRAIN, &mut serving);
+        let jobs_end = OptionFuture::from(running_jobs.map(RunningJobs::stop));
+        let (serving_ended, _) = tokio::join!(serving_ends, jobs_end);
+        let ended = if let Ok(ended) = serving_ended {
             ended.unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
         } else {
             tracing::warn!(seconds = DRAIN.as_secs(), "requests under way did not end in time");
@@ -113,4 +140,18 @@ impl Server {
         store.close().await;
         ended.map_err(ServerError::Serve)
     }
+}
+
+/// Writes down which key encrypts from now on, and tells of keys that did and are not here.
+async fn keep_account_of_keys(store: &Store, now: Timestamp) -> Result<(), StoreError> {
+    let (system, keys) = (store.system(), store.keys().keys());
+    for id in system.known_keys().await? {
+        if !keys.ids().any(|key| key == id) {
+            tracing::error!(
+                key = %KeyId(id),
+                "a key is missing: what it encrypted cannot be read until it is put back into the ring"
+            );
+        }
+    }
+    system.record_key(keys.primary(), now).await
 }

@@ -4,7 +4,8 @@ use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
-    ids::{AccountId, ClusterId, UserId},
+    ids::{AccountId, ClusterId, EnvironmentId, UserId},
+    list::Counts,
 };
 
 /// What the scheduler last said of itself.
@@ -78,9 +79,9 @@ pub struct Model {
     pub total_workers: i64,
     pub peak_workers: i64,
     pub peak_threads: i64,
-    pub dropped_computations: i64,
-    pub dropped_task_groups: i64,
-    pub dropped_errors: i64,
+    pub environment_id: Option<EnvironmentId>,
+    /// Items the reporter gave up, by section of the report.
+    pub dropped: Counts,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -5,6 +5,7 @@ use sea_orm::entity::prelude::*;
 use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, ClusterId, ComputationId},
+    list::{CodeStacks, SpanIds},
 };
 
 /// How far a computation is.
@@ -39,6 +40,10 @@ pub struct Model {
     pub state: State,
     pub started_at: Timestamp,
     pub stopped_at: Option<Timestamp>,
+    /// The spans its task groups belong to.
+    pub span_ids: SpanIds,
+    /// Where the client's code called Dask.
+    pub code: CodeStacks,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -4,7 +4,10 @@ use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
-    ids::{AccountId, ClusterId, ComputationId, ErrorOccurrenceId, TaskGroupId},
+    error_group::Origin,
+    ids::{
+        AccountId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, SpanId, TaskGroupId, WorkerId,
+    },
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -21,9 +24,19 @@ pub struct Model {
     pub occurred_at: Timestamp,
     pub key: String,
     pub exception_type: Option<String>,
-    pub message: String,
-    pub traceback: String,
     pub worker: Option<String>,
+    /// Whose failure it is.
+    pub origin: Origin,
+    /// Attempts that failed before this one.
+    pub retries: i64,
+    pub span_id: Option<SpanId>,
+    pub worker_id: Option<WorkerId>,
+    /// The errors it looks like; none for those stored before there were groups.
+    pub group_id: Option<ErrorGroupId>,
+    /// Which key the texts are encrypted with.
+    pub key_id: i64,
+    /// Message and traceback, encrypted.
+    pub sealed: Option<Vec<u8>>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

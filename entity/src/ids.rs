@@ -48,6 +48,22 @@ uuid_id! {
     TaskGroupId,
     /// One task that erred; made by the reporter when it happened.
     ErrorOccurrenceId,
+    /// Errors that look alike: made of what they have in common.
+    ErrorGroupId,
+    /// The software a process runs on; made of its content.
+    EnvironmentId,
+    /// One worker process: the UUID in Dask's `server_id`.
+    WorkerId,
+    /// One client of a scheduler; made of Dask's own identifier, which is any text.
+    ClientId,
+    /// Dask's own identifier of a `Span`.
+    SpanId,
+    /// One window of a profile; made by the reporter.
+    ProfileId,
+    /// One event; made by the reporter.
+    EventId,
+    /// One line of a log; made by the reporter.
+    LogLineId,
 }
 
 /// A cluster: a time-ordered integer below 2^53, because the `coiled` client wants integers and browsers
@@ -68,5 +84,23 @@ impl std::str::FromStr for ClusterId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         text.parse().map(Self)
+    }
+}
+
+/// A point in time that is part of a key: UTC epoch milliseconds, as [`crate::Timestamp`] is stored.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, DeriveValueType,
+)]
+pub struct KeyTime(pub i64);
+
+impl From<KeyTime> for chrono::DateTime<chrono::Utc> {
+    fn from(time: KeyTime) -> Self {
+        Self::from_timestamp_millis(time.0).unwrap_or_default()
+    }
+}
+
+impl From<crate::Timestamp> for KeyTime {
+    fn from(time: crate::Timestamp) -> Self {
+        Self(time.0.timestamp_millis())
     }
 }

@@ -5,16 +5,38 @@
 
 pub mod account;
 pub mod api_token;
+pub mod client;
+pub mod client_span;
 pub mod cluster;
+pub mod cluster_sample_chunk;
+pub mod code_snippet;
 pub mod computation;
 pub mod computation_task_group;
+pub mod cost_rate;
+pub mod data_policy;
+pub mod data_receipt;
+pub mod encryption_key;
+pub mod environment;
+pub mod error_group;
 pub mod error_occurrence;
+pub mod event;
+pub mod fine_metric;
+pub mod function_usage_day;
+pub mod function_usage_hour;
 pub mod ids;
 pub mod list;
+pub mod log_line;
 pub mod membership;
 pub mod owned;
+pub mod profile;
+pub mod span;
 pub mod task_group;
+pub mod thread_change;
+pub mod usage_day;
+pub mod usage_hour;
 pub mod user;
+pub mod worker;
+pub mod worker_sample_chunk;
 
 pub use owned::AccountOwned;
 

@@ -1,9 +1,11 @@
 //! Short lists kept in one column as JSON.
 
+use std::collections::BTreeMap;
+
 use sea_orm::FromJsonQueryResult;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::TaskGroupId;
+use crate::ids::{SpanId, TaskGroupId};
 
 /// Names, in the order they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
@@ -12,3 +14,32 @@ pub struct Names(pub Vec<String>);
 /// References to task groups of the same cluster; some may not have been reported (yet).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 pub struct TaskGroupIds(pub Vec<TaskGroupId>);
+
+/// References to spans of the same cluster; some may not have been reported (yet).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+pub struct SpanIds(pub Vec<SpanId>);
+
+/// Versions of packages by name; none for one that is not installed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+pub struct Packages(pub BTreeMap<String, Option<String>>);
+
+/// Numbers of things by their kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+pub struct Counts(pub BTreeMap<String, i64>);
+
+/// Where code called Dask: one stack per call, the outermost frame first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+pub struct CodeStacks(pub Vec<Vec<CodeFrame>>);
+
+/// One frame of a stack, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeFrame {
+    /// SHA-256 of the snippet, whose text has a table of its own.
+    pub hash: Option<String>,
+    /// The file it stands in.
+    pub file: Option<String>,
+    /// The line in the file.
+    pub line: Option<i64>,
+    /// The line within the snippet, counted from 0.
+    pub relative_line: Option<i64>,
+}

@@ -4,7 +4,7 @@ use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
-    ids::{AccountId, ClusterId, TaskGroupId},
+    ids::{AccountId, ClusterId, SpanId, TaskGroupId},
     list::{Names, TaskGroupIds},
 };
 
@@ -47,6 +47,10 @@ pub struct Model {
     pub bytes: i64,
     pub types: Names,
     pub dependencies: TaskGroupIds,
+    /// The span it was first used in.
+    pub span_id: Option<SpanId>,
+    /// Attempts that failed and were tried again.
+    pub tasks_retried: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

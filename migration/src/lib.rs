@@ -14,6 +14,14 @@ mod m20261120_000002_create_cluster;
 mod m20261120_000003_create_computation;
 mod m20261120_000004_create_task_group;
 mod m20261120_000005_create_error_occurrence;
+mod m20261121_000006_create_worker;
+mod m20261121_000007_create_sample_chunk;
+mod m20261121_000008_create_span;
+mod m20261121_000009_create_event;
+mod m20261121_000010_create_error_group;
+mod m20261121_000011_create_usage;
+mod m20261121_000012_create_data_policy;
+mod m20261121_000013_extend_task_group;
 mod tenant;
 
 /// All steps, in order.
@@ -28,6 +36,14 @@ impl MigratorTrait for Migrator {
             Box::new(m20261120_000003_create_computation::Migration),
             Box::new(m20261120_000004_create_task_group::Migration),
             Box::new(m20261120_000005_create_error_occurrence::Migration),
+            Box::new(m20261121_000006_create_worker::Migration),
+            Box::new(m20261121_000007_create_sample_chunk::Migration),
+            Box::new(m20261121_000008_create_span::Migration),
+            Box::new(m20261121_000009_create_event::Migration),
+            Box::new(m20261121_000010_create_error_group::Migration),
+            Box::new(m20261121_000011_create_usage::Migration),
+            Box::new(m20261121_000012_create_data_policy::Migration),
+            Box::new(m20261121_000013_extend_task_group::Migration),
         ]
     }
 }

@@ -2,8 +2,10 @@
 
 import contextlib
 import gzip
+import hashlib
 import json
 import math
+import operator
 import re
 import socket
 import threading
@@ -12,6 +14,63 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TOKEN = "seal-2f1c9d7a40"
 STATES = set("released waiting no-worker queued processing memory erred forgotten".split())
+# The most items of each section in one report.
+MOST = {
+    "computations": 1000,
+    "task_groups": 5000,
+    "errors": 500,
+    "environments": 100,
+    "workers": 2000,
+    "clients": 1000,
+    "thread_history": 10_000,
+    "samples": 20_000,
+    "spans": 2000,
+    "fine_metrics": 2000,
+    "code": 200,
+    "profiles": 20,
+    "events": 2000,
+    "logs": 5000,
+    "usage": 100,
+}
+
+# What tells the rows of a section apart.
+KEYS = {
+    **{
+        kind: operator.itemgetter("id")
+        for kind in (
+            "computations task_groups errors environments workers clients spans profiles events"
+            " logs"
+        ).split()
+    },
+    "thread_history": operator.itemgetter("at"),
+    "samples": lambda row: (row.get("worker_id"), row["at"]),
+    "fine_metrics": lambda row: row.get("span_id"),
+    "code": operator.itemgetter("hash"),
+    "usage": operator.itemgetter("hour"),
+}
+# Of states the server keeps the newest; the other rows never change.
+CHANGING = ("computations", "task_groups", "workers", "clients", "spans", "fine_metrics", "usage")
+METRICS_OF_BOTH = (
+    "memory_process_bytes memory_managed_bytes memory_unmanaged_bytes memory_spilled_bytes"
+    " memory_limit_bytes cpu_cores network_read_bytes_per_second network_write_bytes_per_second"
+    " disk_read_bytes_per_second disk_write_bytes_per_second disk_free_bytes disk_total_bytes"
+    " gil_contention event_loop_seconds tasks_memory"
+)
+METRICS_OF_WORKER = METRICS_OF_BOTH + " tasks_executing tasks_ready tasks_in_flight"
+METRICS_OF_CLUSTER = METRICS_OF_BOTH + (
+    " workers threads gil_contention_min gil_contention_max event_loop_seconds_min"
+    " event_loop_seconds_max scheduler_cpu_cores scheduler_memory_bytes"
+    " scheduler_event_loop_seconds tasks_processing tasks_waiting tasks_queued tasks_no_worker"
+    " tasks_erred tasks_released"
+)
+SUMS_OF_FUNCTION = "compute_seconds transfer_seconds tasks tasks_erred bytes"
+SUMS_OF_HOUR = (
+    "thread_seconds worker_seconds memory_gib_seconds spilled_bytes retries errors workers "
+) + SUMS_OF_FUNCTION
+MEASURED_OF_HOUR = (
+    "cpu_seconds noncpu_seconds serialize_seconds spill_seconds overhead_seconds failed_seconds"
+)
+CLASSES = "basic tasks dask_errors user_errors code profiles events logs"
 
 
 class Invalid(Exception):
@@ -25,15 +84,20 @@ def check(report):
         if not condition:
             raise Invalid(pointer)
 
-    def keys(value, pointer, names):
+    def keys(value, pointer, names, optional=""):
         need(isinstance(value, dict), pointer)
-        need(set(value) == set(names.split()), f"{pointer}: {sorted(value)}")
+        names, optional = set(names.split()), set(optional.split())
+        need(names <= set(value) <= names | optional, f"{pointer}: {sorted(value)}")
 
     def integer(value, pointer):
         need(type(value) is int and 0 <= value < 2**53, pointer)
 
+    def number(value, pointer):
+        need(type(value) in (int, float) and math.isfinite(value), pointer)
+
     def seconds(value, pointer):
-        need(type(value) in (int, float) and math.isfinite(value) and value >= 0, pointer)
+        number(value, pointer)
+        need(value >= 0, pointer)
 
     def time(value, pointer, optional=False):
         if not (optional and value is None):
@@ -49,12 +113,32 @@ def check(report):
         if not (optional and value is None):
             need(isinstance(value, str) and str(uuid.UUID(value)) == value, pointer)
 
+    optional = set(MOST) - {"computations", "task_groups", "errors"}
+
+    def stacks(value, pointer):
+        need(isinstance(value, list) and len(value) <= 20, pointer)
+        for stack in value:
+            need(isinstance(stack, list) and 1 <= len(stack) <= 20, pointer)
+            for frame in stack:
+                keys(frame, pointer, "hash file line relative_line")
+                need(re.match(r"[0-9a-f]{64}\Z", frame["hash"]), pointer + "/hash")
+                text(frame["file"], pointer + "/file", 2048)
+                integer(frame["line"], pointer + "/line")
+                integer(frame["relative_line"], pointer + "/relative_line")
+
+    need(isinstance(report, dict), "")
     keys(
-        report,
+        {key: value for key, value in report.items() if key not in optional},
         "",
         "version account scheduler_id sequence base sent_at interval_seconds final cluster"
-        " computations task_groups errors dropped",
+        " computations task_groups errors dropped receipt",
     )
+    keys(report["receipt"], "/receipt", CLASSES)
+    for name, counts in report["receipt"].items():
+        keys(counts, "/receipt/" + name, "sent bytes withheld")
+        for value in counts.values():
+            integer(value, "/receipt/" + name)
+        need((counts["sent"] > 0) == (counts["bytes"] > 0), "/receipt/" + name)
     need(report["version"] == 1, "/version")
     text(report["account"], "/account", 4096, optional=True)
     need(report["scheduler_id"].startswith("Scheduler-"), "/scheduler_id")
@@ -71,7 +155,9 @@ def check(report):
         "/cluster",
         "name address dashboard_url started_at closed_at close_reason idle_since workers threads"
         " memory_limit_bytes memory_used_bytes totals",
+        "environment_id",
     )
+    identifier(cluster.get("environment_id"), "/cluster/environment_id", optional=True)
     text(cluster["name"], "/cluster/name", 4096, optional=True)
     text(cluster["address"], "/cluster/address", 2048)
     text(cluster["dashboard_url"], "/cluster/dashboard_url", 2048, optional=True)
@@ -91,13 +177,17 @@ def check(report):
     for name, value in totals.items():
         (integer if name in whole.split() else seconds)(value, "/cluster/totals/" + name)
 
-    for kind, most in (("computations", 1000), ("task_groups", 5000), ("errors", 500)):
-        need(len(report[kind]) <= most, "/" + kind)
+    for kind, most in MOST.items():
+        need(len(report.get(kind, [])) <= most, "/" + kind)
         integer(report["dropped"][kind], "/dropped/" + kind)
-    keys(report["dropped"], "/dropped", "computations task_groups errors")
+    keys(report["dropped"], "/dropped", " ".join(MOST))
     for i, row in enumerate(report["computations"]):
         at = f"/computations/{i}"
-        keys(row, at, "id started_at stopped_at state task_group_ids")
+        keys(row, at, "id started_at stopped_at state task_group_ids code span_ids")
+        stacks(row["code"], at + "/code")
+        need(len(row["span_ids"]) <= 100, at + "/span_ids")
+        for link in row["span_ids"]:
+            identifier(link, at + "/span_ids")
         identifier(row["id"], at + "/id")
         time(row["started_at"], at + "/started_at")
         time(row["stopped_at"], at + "/stopped_at", optional=True)
@@ -112,8 +202,10 @@ def check(report):
             row,
             at,
             "id name prefix first_seen_at started_at stopped_at states tasks tasks_succeeded"
-            " tasks_erred tasks_blamed durations bytes types dependencies",
+            " tasks_erred tasks_blamed tasks_retried durations bytes types dependencies span_id",
         )
+        identifier(row["span_id"], at + "/span_id", optional=True)
+        integer(row["tasks_retried"], at + "/tasks_retried")
         identifier(row["id"], at + "/id")
         need(row["id"][14] == "7", at + "/id")
         text(row["name"], at + "/name", 4096)
@@ -136,7 +228,16 @@ def check(report):
             identifier(link, at + "/dependencies")
     for i, row in enumerate(report["errors"]):
         at = f"/errors/{i}"
-        keys(row, at, "id at key task_group_id computation_id type message traceback worker")
+        keys(
+            row,
+            at,
+            "id at key task_group_id computation_id type message traceback worker origin retries",
+            "span_id worker_id",
+        )
+        need(row["origin"] in ("user", "dask"), at + "/origin")
+        integer(row["retries"], at + "/retries")
+        identifier(row.get("span_id"), at + "/span_id", optional=True)
+        identifier(row.get("worker_id"), at + "/worker_id", optional=True)
         identifier(row["id"], at + "/id")
         time(row["at"], at + "/at")
         text(row["key"], at + "/key", 4096)
@@ -146,33 +247,215 @@ def check(report):
         text(row["message"], at + "/message", 20_000)
         text(row["traceback"], at + "/traceback", 100_000)
         text(row["worker"], at + "/worker", 2048, optional=True)
+    for i, row in enumerate(report.get("environments", [])):
+        at = f"/environments/{i}"
+        keys(row, at, "id packages", "python executable os os_release machine")
+        identifier(row["id"], at + "/id")
+        for name in ("python", "os", "os_release", "machine"):
+            text(row.get(name), f"{at}/{name}", 256, optional=True)
+        text(row.get("executable"), at + "/executable", 2048, optional=True)
+        need(isinstance(row["packages"], dict) and len(row["packages"]) <= 500, at + "/packages")
+        for name, version in row["packages"].items():
+            text(name, at + "/packages", 256)
+            text(version, f"{at}/packages/{name}", 256, optional=True)
+    for i, row in enumerate(report.get("workers", [])):
+        at = f"/workers/{i}"
+        keys(
+            row,
+            at,
+            "id name address threads started_at end processing_keys processing lost_results",
+            "host environment_id memory_limit_bytes ended_at last_memory_bytes last_seen_at",
+        )
+        identifier(row["id"], at + "/id")
+        for name, optional in (("name", False), ("address", False), ("host", True)):
+            text(row.get(name), f"{at}/{name}", 2048, optional)
+        identifier(row.get("environment_id"), at + "/environment_id", optional=True)
+        for name in ("threads", "processing", "lost_results"):
+            integer(row[name], f"{at}/{name}")
+        for name in ("memory_limit_bytes", "last_memory_bytes"):
+            if row.get(name) is not None:
+                integer(row[name], f"{at}/{name}")
+        time(row["started_at"], at + "/started_at")
+        time(row.get("ended_at"), at + "/ended_at", optional=True)
+        time(row.get("last_seen_at"), at + "/last_seen_at", optional=True)
+        need(row["end"] in (None, "retired", "closed", "memory", "lost", "unknown"), at + "/end")
+        need((row["end"] is None) == (row.get("ended_at") is None), at + "/ended_at")
+        need(len(row["processing_keys"]) <= min(100, row["processing"]), at + "/processing_keys")
+        for key in row["processing_keys"]:
+            text(key, at + "/processing_keys", 4096)
+    for i, row in enumerate(report.get("clients", [])):
+        at = f"/clients/{i}"
+        keys(row, at, "id connected_at", "environment_id disconnected_at")
+        text(row["id"], at + "/id", 256)
+        identifier(row.get("environment_id"), at + "/environment_id", optional=True)
+        time(row["connected_at"], at + "/connected_at")
+        time(row.get("disconnected_at"), at + "/disconnected_at", optional=True)
+    for i, row in enumerate(report.get("thread_history", [])):
+        at = f"/thread_history/{i}"
+        keys(row, at, "at threads")
+        time(row["at"], at + "/at")
+        integer(row["threads"], at + "/threads")
+    for i, row in enumerate(report.get("samples", [])):
+        at = f"/samples/{i}"
+        keys(row, at, "at metrics", "worker_id")
+        identifier(row.get("worker_id"), at + "/worker_id", optional=True)
+        time(row["at"], at + "/at")
+        known = METRICS_OF_WORKER if row.get("worker_id") else METRICS_OF_CLUSTER
+        for name, value in row["metrics"].items():
+            need(name in known.split(), f"{at}/metrics/{name}")
+            number(value, f"{at}/metrics/{name}")
+    for i, row in enumerate(report.get("spans", [])):
+        at = f"/spans/{i}"
+        keys(
+            row,
+            at,
+            "id path enqueued_at done collections code",
+            "parent_id started_at stopped_at",
+        )
+        identifier(row["id"], at + "/id")
+        identifier(row.get("parent_id"), at + "/parent_id", optional=True)
+        need(1 <= len(row["path"]) <= 64, at + "/path")
+        for tag in row["path"]:
+            text(tag, at + "/path", 512)
+        time(row["enqueued_at"], at + "/enqueued_at")
+        time(row.get("started_at"), at + "/started_at", optional=True)
+        time(row.get("stopped_at"), at + "/stopped_at", optional=True)
+        need(type(row["done"]) is bool, at + "/done")
+        need(row["done"] or row.get("stopped_at") is None, at + "/stopped_at")
+        need(len(row["collections"]) <= 100, at + "/collections")
+        for name in row["collections"]:
+            text(name, at + "/collections", 256)
+        stacks(row["code"], at + "/code")
+    for i, row in enumerate(report.get("fine_metrics", [])):
+        at = f"/fine_metrics/{i}"
+        keys(row, at, "cells", "span_id")
+        identifier(row.get("span_id"), at + "/span_id", optional=True)
+        need(len(row["cells"]) <= 5000, at + "/cells")
+        names = set()
+        for cell in row["cells"]:
+            need(isinstance(cell, list) and len(cell) == 5, at + "/cells")
+            context, function, activity, unit, value = cell
+            text(context, at + "/cells", 1024)
+            text(function, at + "/cells", 1024, optional=True)
+            text(activity, at + "/cells", 1024)
+            text(unit, at + "/cells", 1024)
+            number(value, at + "/cells")
+            names.add(tuple(cell[:4]))
+        need(len(names) == len(row["cells"]), at + "/cells")
+    for i, row in enumerate(report.get("code", [])):
+        at = f"/code/{i}"
+        keys(row, at, "hash text")
+        text(row["text"], at + "/text", 200_000)
+        digest = hashlib.sha256(row["text"].encode("utf-8")).hexdigest()
+        need(row["hash"] == digest, at + "/hash")
+    for i, row in enumerate(report.get("profiles", [])):
+        at = f"/profiles/{i}"
+        keys(row, at, "id started_at stopped_at workers samples frames nodes")
+        identifier(row["id"], at + "/id")
+        time(row["started_at"], at + "/started_at")
+        time(row["stopped_at"], at + "/stopped_at")
+        need(row["started_at"] <= row["stopped_at"], at + "/stopped_at")
+        integer(row["workers"], at + "/workers")
+        integer(row["samples"], at + "/samples")
+        need(len(row["frames"]) <= 20_000 and len(row["nodes"]) <= 50_000, at)
+        for frame in row["frames"]:
+            keys(frame, at + "/frames", "file function line", "text")
+            text(frame["file"], at + "/frames", 2048)
+            text(frame["function"], at + "/frames", 1024)
+            integer(frame["line"], at + "/frames")
+            text(frame.get("text"), at + "/frames", 2000, optional=True)
+        below = [0] * len(row["nodes"])
+        for index, (parent, frame, own, total) in enumerate(row["nodes"]):
+            need(type(parent) is int and -1 <= parent < index, at + "/nodes")
+            need(type(frame) is int and 0 <= frame < len(row["frames"]), at + "/nodes")
+            integer(own, at + "/nodes")
+            integer(total, at + "/nodes")
+            if parent >= 0:
+                below[parent] += total
+        for (_, _, own, total), children in zip(row["nodes"], below):
+            need(own == total - children, at + "/nodes")
+    for i, row in enumerate(report.get("events", [])):
+        at = f"/events/{i}"
+        keys(row, at, "id at topic data", "worker_id")
+        identifier(row["id"], at + "/id")
+        time(row["at"], at + "/at")
+        text(row["topic"], at + "/topic", 512)
+        identifier(row.get("worker_id"), at + "/worker_id", optional=True)
+        data = json.dumps(row["data"], ensure_ascii=False, separators=(",", ":"))
+        need(len(data.encode("utf-8")) <= 16 * 1024 and "\\u0000" not in data, at + "/data")
+    for i, row in enumerate(report.get("logs", [])):
+        at = f"/logs/{i}"
+        keys(row, at, "id at source level logger message repeated", "worker_id worker")
+        identifier(row["id"], at + "/id")
+        time(row["at"], at + "/at")
+        need(row["source"] in ("scheduler", "worker", "nanny"), at + "/source")
+        identifier(row.get("worker_id"), at + "/worker_id", optional=True)
+        text(row.get("worker"), at + "/worker", 2048, optional=True)
+        text(row["level"], at + "/level", 32)
+        text(row["logger"], at + "/logger", 512)
+        text(row["message"], at + "/message", 20_000)
+        integer(row["repeated"], at + "/repeated")
+        need(row["repeated"] >= 1, at + "/repeated")
+    for i, row in enumerate(report.get("usage", [])):
+        at = f"/usage/{i}"
+        keys(row, at, "hour " + SUMS_OF_HOUR, "functions idle_seconds " + MEASURED_OF_HOUR)
+        measured = [name in row for name in MEASURED_OF_HOUR.split()]
+        need(all(measured) or not any(measured), at)
+        for name, value in row.items():
+            if name.endswith("_seconds"):
+                seconds(value, f"{at}/{name}")
+            elif name != "functions":
+                integer(value, f"{at}/{name}")
+        # The clock of the scheduler is not far from that of the server.
+        need(abs(row["hour"] * 3600 - report["sent_at"]) < 100 * 86400, at + "/hour")
+        need(len(row.get("functions") or []) <= 1000, at + "/functions")
+        for function in row.get("functions") or []:
+            keys(function, at + "/functions", "prefix " + SUMS_OF_FUNCTION)
+            text(function["prefix"], at + "/functions", 4096)
+            for name in SUMS_OF_FUNCTION.split():
+                (seconds if name.endswith("_seconds") else integer)(function[name], at)
+        prefixes = [function["prefix"] for function in row.get("functions") or []]
+        need(len(set(prefixes)) == len(prefixes), at + "/functions")
+    # Two rows of one report with one key contradict each other.
+    for kind, key in KEYS.items():
+        found = [key(row) for row in report.get(kind, [])]
+        need(len(set(found)) == len(found), "/" + kind)
 
 
 class Rows:
-    """What the server would have in its tables: the newest of each row, errors as first told."""
+    """What the server has in its tables: the newest of each state, the first of each fact."""
 
     def __init__(self):
         self.cluster = (0, None)
-        self.computations = {}
-        self.task_groups = {}
-        self.errors = {}
+        self.receipt = (0, None)
+        self.tables = {kind: {} for kind in MOST}
         self.links = set()
+        self.changed_facts = []
 
     def apply(self, report):
         sequence = report["sequence"]
         if sequence > self.cluster[0]:
             self.cluster = (sequence, report["cluster"])
-        for table, rows in (
-            (self.computations, report["computations"]),
-            (self.task_groups, report["task_groups"]),
-        ):
-            for row in rows:
-                if sequence > table.get(row["id"], (0, None))[0]:
-                    table[row["id"]] = (sequence, row)
+            self.receipt = (sequence, report["receipt"])
+        for kind, table in self.tables.items():
+            for row in report.get(kind, []):
+                key = KEYS[kind](row)
+                before = table.get(key, (0, None))
+                if kind in CHANGING:
+                    if sequence > before[0]:
+                        table[key] = (sequence, row)
+                elif before[1] is None:
+                    table[key] = (sequence, row)
+                elif before[1] != row:
+                    self.changed_facts.append((kind, before[1], row))
         for row in report["computations"]:
             self.links.update((row["id"], group) for group in row["task_group_ids"])
-        for row in report["errors"]:
-            self.errors.setdefault(row["id"], row)
+
+    def __getattr__(self, kind):
+        """The rows of a section, each with the sequence it was written from."""
+        if kind.startswith("_") or kind == "tables" or kind not in self.tables:
+            raise AttributeError(kind)
+        return self.tables[kind]
 
     def values(self):
         """Everything but the sequences, which depend on how often a report had to be repeated.
@@ -180,12 +463,14 @@ class Rows:
         Dask keeps dependencies in sets, so their order means nothing.
         """
         return {
-            "computations": {key: row for key, (_, row) in self.computations.items()},
+            **{
+                kind: {key: row for key, (_, row) in table.items()}
+                for kind, table in self.tables.items()
+            },
             "task_groups": {
                 key: {**row, "dependencies": set(row["dependencies"])}
                 for key, (_, row) in self.task_groups.items()
             },
-            "errors": self.errors,
             "links": self.links,
         }
 
@@ -201,6 +486,7 @@ class FakeGalvo:
         self.lock = threading.Condition()
         self.interval = interval
         self.desired_state = "running"
+        self.accepts = CLASSES.split()
         self.reports = []
         self.accepted = []
         self.requests = []
@@ -269,6 +555,8 @@ class FakeGalvo:
         with self.lock:
             if answer is None:
                 self.rows.apply(report)
+                self.invalid += self.rows.changed_facts
+                self.rows.changed_facts = []
                 self.accepted.append(report)
                 answer = 200, {}, self.acknowledgement(report)
             self.lock.notify_all()
@@ -281,6 +569,7 @@ class FakeGalvo:
             "interval_seconds": self.interval,
             "desired_state": self.desired_state,
             "resend": False,
+            "accepts": self.accepts,
             **changes,
         }
 
@@ -297,7 +586,10 @@ class FakeGalvo:
         return [row for _, row in self.rows.computations.values()]
 
     def errors(self):
-        return list(self.rows.errors.values())
+        return self.rows_of("errors")
+
+    def rows_of(self, kind):
+        return [row for _, row in self.rows.tables[kind].values()]
 
     def close(self):
         self._http.shutdown()

@@ -19,6 +19,7 @@ class Group:
         self.start = self.stop = 0.0
         self.all_durations = {}
         self.types = set()
+        self.span_id = None
 
     def __len__(self):
         return sum(self.states.values())
@@ -69,7 +70,7 @@ class Scheduler:
             groups.append(group)
             for _ in range(tasks):
                 key = (name, self.new_id())
-                self.tasks[key] = SimpleNamespace(key=key, group=group, state="released")
+                self.tasks[key] = SimpleNamespace(key=key, group=group, state="released", retries=0)
                 group.move(None, "released")
                 keys.append(key)
         self.plugin.update_graph(self, client="c", keys=set(keys), tasks=keys, annotations={})
@@ -81,14 +82,16 @@ class Scheduler:
         """Data from a client: a group that no hook mentions."""
         key = (name, self.new_id())
         group = self.task_groups.setdefault(name, Group(name))
-        self.tasks[key] = SimpleNamespace(key=key, group=group, state="memory")
+        self.tasks[key] = SimpleNamespace(key=key, group=group, state="memory", retries=0)
         group.move(None, "memory")
 
-    def transition(self, key, finish, **kwargs):
+    def transition(self, key, finish, stimulus_id="s", **kwargs):
         task = self.tasks[key]
         start, task.state = task.state, finish
         task.group.move(start, finish)
-        self.plugin.transition(key, start, finish, stimulus_id="s", **kwargs)
+        if stimulus_id is not None:  # the older releases tell none
+            kwargs["stimulus_id"] = stimulus_id
+        self.plugin.transition(key, start, finish, **kwargs)
         states = task.group.states
         if finish == "forgotten":
             del self.tasks[key]
@@ -109,6 +112,13 @@ class Scheduler:
     def fail(self, key, text="ValueError('boom')", **kwargs):
         kwargs.setdefault("traceback_text", "  File ...\n")
         self.transition(key, "erred", cause=key, exception_text=text, worker="tcp://w:1", **kwargs)
+
+    def retry(self, key, stimulus_id="task-erred-1"):
+        """An attempt fails that is not the last one."""
+        self.transition(key, "processing", stimulus_id=stimulus_id and "s")
+        self.tasks[key].retries -= 1
+        self.transition(key, "released", stimulus_id=stimulus_id)
+        self.transition(key, "waiting", stimulus_id=stimulus_id)
 
     def blame(self, key):
         self.transition(key, "erred")
@@ -137,4 +147,4 @@ class Scheduler:
 def message(report):
     """The items of a report, as the server gets them."""
     message = {kind: [body for _, body in taken] for kind, taken in report.items.items()}
-    return {"sequence": report.sequence, "cluster": {}, **message}
+    return {"sequence": report.sequence, "cluster": {}, "receipt": {}, **message}

@@ -16,7 +16,7 @@ import dask
 import pytest
 from conftest import local_cluster, on_loop, wait_until
 from distributed import Client, Event, Scheduler, Worker, wait
-from fake_galvo import TOKEN, FakeGalvo
+from fake_galvo import MOST, TOKEN, FakeGalvo
 from test_shipping import SERVED
 
 import galvo
@@ -312,7 +312,8 @@ def preload_arguments(kind, configured, tmp_path):
         configured.source = SERVED
         return configured.address + "/api/v2/analytics/preload"
     if kind == "file":
-        return galvo.plugin.__file__
+        (tmp_path / "saved.py").write_text(SERVED, encoding="utf-8")
+        return str(tmp_path / "saved.py")
     return "galvo"
 
 
@@ -483,7 +484,7 @@ def test_a_refused_group_does_not_hold_up_the_others(configured, cluster, client
     galvo.register(client)
     configured.wait_for(lambda: configured.groups())
     assert [row["name"] for row in configured.groups()] == ["inc"]
-    assert configured.accepted[-1]["dropped"] == {"computations": 0, "task_groups": 1, "errors": 0}
+    assert configured.accepted[-1]["dropped"] == {**dict.fromkeys(MOST, 0), "task_groups": 1}
     assert configured.accepted[-1]["cluster"]["totals"]["tasks"] == 4
 
 
@@ -606,11 +607,11 @@ def test_start_never_raises(cluster, caplog, monkeypatch):
 
 def test_workers_and_threads_are_added_up_without_a_history(monkeypatch):
     clock = [1000.0]
-    monkeypatch.setattr(galvo.plugin, "time", lambda: clock[0])
+    monkeypatch.setattr(galvo.plugin.workforce, "time", lambda: clock[0])
 
     scheduler = SimpleNamespace(workers={})
     worker = SimpleNamespace(nthreads=4)
-    workforce = galvo.plugin.Workforce(scheduler)
+    workforce = galvo.plugin.workforce.Workforce(scheduler)
     scheduler.workers["a"] = worker
     workforce.update(arrived=1)
     clock[0] += 10
@@ -623,3 +624,52 @@ def test_workers_and_threads_are_added_up_without_a_history(monkeypatch):
     workforce.update()
     assert (workforce.seen, workforce.peak_workers, workforce.peak_threads) == (2, 2, 8)
     assert workforce.thread_seconds == 4 * 10 + 8 * 5
+
+
+ATTEMPTS, SECRET = [], "hunter2"
+
+
+def flaky(x):
+    ATTEMPTS.append(x)
+    if len(ATTEMPTS) % 3:
+        raise OSError(f"postgres://ada:{SECRET}@db is away")
+    return x
+
+
+def test_what_is_told_of_retries_spans_code_and_use(configured):
+    ATTEMPTS.clear()
+    frames = {"distributed.diagnostics.computations.nframes": 2}
+    with dask.config.set(frames), local_cluster() as cluster, Client(cluster) as client:
+        galvo.register(client)
+        future = client.submit(flaky, 1, retries=5)  # kept, so that its group is
+        assert future.result() == 1
+        failing = client.submit(flaky, 2, retries=1)
+        wait(failing)
+        assert failing.status == "error"
+        worker = next(iter(cluster.scheduler.workers.values()))
+        worker_id = worker.server_id[len("Worker-") :]
+        threads = worker.nthreads
+    (group,) = configured.groups()
+    assert (group["tasks_retried"], group["tasks_erred"], group["tasks_succeeded"]) == (3, 1, 1)
+    (error,) = configured.errors()
+    assert error["message"] == "OSError('postgres://[removed]@db is away')"
+    assert (error["retries"], error["origin"], error["worker_id"]) == (1, "user", worker_id)
+    assert SECRET not in str(configured.reports)
+    spans = configured.rows.spans
+    assert error["span_id"] in spans and group["span_id"] in spans
+    for computation in configured.computations():
+        assert set(computation["span_ids"]) <= set(spans) and computation["span_ids"]
+        ((*_, frame),) = computation["code"]
+        assert frame["file"] == __file__ and frame["hash"] in configured.rows.code
+    totals, hours = final(configured)["cluster"]["totals"], configured.rows_of("usage")
+    assert sum(hour["retries"] for hour in hours) == 3
+    for name, total in (
+        ("tasks", "tasks_succeeded"), ("tasks_erred", "tasks_erred"), ("workers", "workers"),
+        ("bytes", "bytes"),
+    ):  # fmt: skip
+        assert sum(hour[name] for hour in hours) == totals[total]
+    seconds = sum(hour["thread_seconds"] for hour in hours)
+    assert abs(seconds - totals["thread_seconds"]) < 0.2
+    assert abs(sum(hour["worker_seconds"] for hour in hours) * threads - seconds) < 2.0
+    receipt = final(configured)["receipt"]
+    assert receipt["user_errors"]["sent"] == 1 and receipt["code"]["sent"] >= 1

@@ -3,17 +3,27 @@
 import asyncio
 import email.utils
 import gc
+import hashlib
+import json
 import logging
+import pickle
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
-from fake_galvo import TOKEN, FakeGalvo
+from distributed.scheduler import KilledWorker
+from fake_galvo import MOST, TOKEN, FakeGalvo
 from stand_ins import Scheduler
 
-from galvo import plugin
-from galvo.plugin import Courier
+from galvo.plugin import VERSION, courier
+from galvo.plugin.collector import Collector, Collectors, Context
+from galvo.plugin.courier import Courier
+from galvo.plugin.sections import LARGEST_LIMITS, Record
 
+KILLED = pickle.dumps(KilledWorker("x", SimpleNamespace(address="tcp://w:1"), 3))
+EMPTY = hashlib.sha256(b"").hexdigest()
+NOTHING = dict.fromkeys(MOST, 0)
 TOTALS = (
     "tasks tasks_succeeded tasks_erred errors bytes workers peak_workers peak_threads"
     " compute_seconds transfer_seconds thread_seconds"
@@ -91,13 +101,13 @@ def test_a_report_says_who_sends_it(galvo, scheduler):
     ((path, headers),) = galvo.requests
     assert path == "/api/v1/reports"
     assert headers["Authorization"] == f"Bearer {TOKEN}"
-    assert headers["User-Agent"] == f"galvo-plugin/{plugin.VERSION}"
+    assert headers["User-Agent"] == f"galvo-plugin/{VERSION}"
     assert headers["Content-Type"] == "application/json"
     (report,) = galvo.accepted
     expected = {
         "version": 1, "account": "ada", "sequence": 1001, "base": None, "final": False,
         "scheduler_id": scheduler.id, "interval_seconds": 9.0,
-        "dropped": {"computations": 0, "task_groups": 0, "errors": 0},
+        "dropped": NOTHING,
     }  # fmt: skip
     assert {name: report[name] for name in expected} == expected
     assert abs(report["sent_at"] - time.time()) < 60
@@ -123,7 +133,7 @@ def test_the_server_sets_the_pace(galvo, scheduler):
 
 
 def test_items_beyond_the_limits_follow_at_once(galvo, scheduler, monkeypatch):
-    monkeypatch.setitem(plugin.USUAL_LIMITS, "task_groups", 4)
+    monkeypatch.setitem(courier.USUAL_LIMITS, "task_groups", 4)
     scheduler.submit(*(f"x-{i}" for i in range(10)))
     deliver(galvo, scheduler)
     assert [len(report["task_groups"]) for report in galvo.accepted] == [4, 4, 2]
@@ -201,7 +211,7 @@ def test_a_refused_item_is_left_out_of_the_next_report(galvo, scheduler):
     pauses = deliver(galvo, scheduler, 2)
     assert pauses == [1.0, 0.5]
     assert names(galvo.accepted[0]) == ["a-1", "c-1"]
-    assert galvo.accepted[0]["dropped"] == {"computations": 0, "task_groups": 1, "errors": 0}
+    assert galvo.accepted[0]["dropped"] == {**NOTHING, "task_groups": 1}
 
 
 def test_a_report_refused_as_a_whole_is_given_up(galvo, scheduler):
@@ -242,8 +252,17 @@ def test_limits_grow_back_once_everything_is_sent(galvo, scheduler):
 def test_a_single_item_that_is_too_large_is_dropped(galvo, scheduler):
     galvo.answers = [answer(413)]
     scheduler.ledger.group(scheduler.submit("x-1")[0])
+    # Of one group and one computation, the larger one is taken out.
     deliver(galvo, scheduler, 2)
-    assert galvo.accepted[0]["dropped"] == {"computations": 1, "task_groups": 1, "errors": 0}
+    assert galvo.accepted[0]["dropped"] == {**NOTHING, "task_groups": 1}
+    assert [len(galvo.accepted[0][kind]) for kind in ("computations", "task_groups")] == [1, 0]
+
+
+def test_items_that_are_too_large_are_dropped_one_by_one(galvo, scheduler):
+    galvo.answers = [answer(413), answer(413)]
+    scheduler.ledger.group(scheduler.submit("x-1")[0])
+    deliver(galvo, scheduler, 3)
+    assert galvo.accepted[0]["dropped"] == {**NOTHING, "computations": 1, "task_groups": 1}
 
 
 def test_too_large_a_report_without_items_backs_off(galvo, scheduler):
@@ -288,7 +307,7 @@ def test_no_server_at_all(scheduler, caplog):
 
 
 def test_a_server_that_never_answers_is_given_up_in_time(hung, scheduler, monkeypatch):
-    monkeypatch.setattr(plugin, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(courier, "REQUEST_SECONDS", 0.3)
     scheduler.submit("x-1")
     began = time.monotonic()
     deliver(hung, scheduler)
@@ -297,7 +316,7 @@ def test_a_server_that_never_answers_is_given_up_in_time(hung, scheduler, monkey
 
 
 def test_a_cancelled_delivery_gives_everything_back(hung, scheduler, monkeypatch):
-    monkeypatch.setattr(plugin, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(courier, "REQUEST_SECONDS", 0.3)
     scheduler.submit("x-1")
     unheard = []
 
@@ -339,7 +358,7 @@ def test_the_final_message(galvo, scheduler):
 
 
 def test_the_final_message_comes_last_when_there_is_too_much_for_it(galvo, scheduler, monkeypatch):
-    monkeypatch.setitem(plugin.LARGEST_LIMITS, "task_groups", 4)
+    monkeypatch.setitem(courier.LARGEST_LIMITS, "task_groups", 4)
     scheduler.submit(*(f"x-{i}" for i in range(10)))
     final(galvo, scheduler)
     assert [report["final"] for report in galvo.accepted] == [False, False, True]
@@ -362,3 +381,133 @@ def test_the_final_message_is_tried_once_when_the_server_has_trouble(galvo, sche
 
 def test_the_final_message_does_not_wait_longer_than_its_budget(hung, scheduler):
     assert 1.5 < final(hung, scheduler) < 2.6
+
+
+def counts(report):
+    """What the receipt says of the classes that it says anything of."""
+    receipt = {
+        name: (counts["sent"], counts["withheld"]) for name, counts in report["receipt"].items()
+    }
+    return {name: counts for name, counts in receipt.items() if counts != (0, 0)}
+
+
+def characters(rows):
+    return sum(len(json.dumps(row, separators=(",", ":"), ensure_ascii=False)) for row in rows)
+
+
+def test_the_receipt_counts_each_item_once(galvo, scheduler):
+    (group,) = scheduler.submit("x-1", tasks=2)
+    galvo.answers = [answer(500), answer(200, acknowledged=7)]
+
+    async def act(courier):
+        for _ in range(3):
+            await courier.deliver()
+        scheduler.fail(scheduler.keys(group)[0], "ValueError('no — no')")
+        await courier.deliver()
+        scheduler.finish(group)
+        await courier.deliver()
+
+    run(galvo, scheduler, act)
+    assert [counts(report) for report in galvo.reports] == [
+        *[{"tasks": (2, 0)}] * 3,
+        *[{"tasks": (2, 0), "user_errors": (1, 0)}] * 2,
+    ]
+    last = galvo.reports[-1]["receipt"]
+    assert last["user_errors"]["bytes"] == characters(galvo.errors())
+    largest = {}
+    for report in galvo.reports:
+        for row in report["task_groups"] + report["computations"]:
+            largest[row["id"]] = max(largest.get(row["id"], 0), characters([row]))
+    assert last["tasks"]["bytes"] == sum(largest.values())
+
+
+def test_what_the_server_does_not_accept_stays_here_and_is_counted(galvo, scheduler):
+    galvo.accepts = ["basic", "code"]
+    (group,) = scheduler.submit("x-1", tasks=2)
+    first, second = scheduler.keys(group)
+
+    async def act(courier):
+        await courier.deliver()
+        scheduler.fail(first)
+        for _ in range(3):
+            scheduler.clock += 1.0
+            await courier.deliver()
+        galvo.accepts = ["tasks"]
+        await courier.deliver()
+        await courier.deliver()
+        scheduler.transition(second, "erred", cause=second, exception=KILLED)
+        await courier.deliver()
+
+    run(galvo, scheduler, act)
+    # The first report is written before the server has said anything. Of the group and the
+    # error, none is counted again when it changes.
+    sent = [counts(report) for report in galvo.reports]
+    assert sent[0] == {"tasks": (2, 0)}
+    assert sent[1:5] == [{"tasks": (2, 1), "user_errors": (0, 1)}] * 4
+    assert [len(report["task_groups"]) for report in galvo.reports] == [1, 0, 0, 0, 0, 1, 1]
+    assert [report["errors"] for report in galvo.reports[:6]] == [[]] * 6
+    assert galvo.groups()[0]["tasks_erred"] == 2
+    # The scheduler's own verdicts are always accepted.
+    assert [row["type"] for row in galvo.errors()] == ["KilledWorker"]
+
+
+class Recorder(Collector):
+    """Notes when it is called, and has one row that may not always be sent."""
+
+    def __init__(self, context):
+        super().__init__(context)
+        self.calls = []
+        self.record = Record("x", {"hash": EMPTY, "text": ""}, settled=True)
+
+    def read(self, now, closed_at=None):
+        self.calls.append(("read", closed_at is not None))
+
+    def resend(self):
+        self.calls.append("resend")
+        self.context.outboxes["code"].add(self.record)
+
+
+def test_collectors_are_read_before_each_report_and_asked_to_send_again(galvo, scheduler):
+    recorder = Recorder(Context(scheduler, {}, scheduler.ledger))
+    galvo.answers = [
+        answer(200, acknowledged=1001, resend=True),
+        answer(200, acknowledged=1002, accepts=["code", "tasks"]),  # logs are not wanted now
+    ]
+
+    async def act(courier):
+        courier._collectors = Collectors([recorder])
+        for _ in range(3):
+            await courier.deliver()
+        await courier.deliver_final("over")
+
+    run(galvo, scheduler, act)
+    # In the end all classes are accepted, so that what was kept back may be sent.
+    assert recorder.calls == [
+        *[("read", False), "resend", ("read", False), ("read", False), "resend"],
+        *[("read", True)],
+    ]
+    assert [len(report.get("code", [])) for report in galvo.reports] == [0, 1, 0, 1]
+    assert galvo.reports[-1]["receipt"]["code"] == {"sent": 1, "bytes": 85, "withheld": 0}
+
+
+def test_an_item_that_cannot_be_written_does_not_hold_up_the_others(galvo, scheduler, caplog):
+    scheduler.submit("x-1", "y-1")
+    record = Record("odd", {"odd": object()}, settled=True)
+    scheduler.ledger.outboxes["events"].add(record)
+    deliver(galvo, scheduler, 2)
+    assert names(galvo.accepted[0]) == ["x-1", "y-1"]
+    assert [report["dropped"]["events"] for report in galvo.accepted] == [0, 1]
+    assert "1 events cannot be written as JSON" in caplog.text
+
+
+def test_a_report_has_a_size_and_large_items_go_one_by_one(galvo, scheduler):
+    for i in range(5):
+        record = Record(str(i), {}, settled=True)
+        record.characters = 3_000_000 if i else 20_000_000
+        scheduler.ledger.outboxes["code"].add(record)
+    taken, more = [], True
+    while more:
+        report = scheduler.ledger.build(LARGEST_LIMITS)
+        taken.append([int(record.id) for record, _ in report.items["code"]])
+        more = report.more
+    assert taken == [[0], [1, 2], [3, 4]]

@@ -4,13 +4,15 @@ import random
 import weakref
 
 import pytest
-from fake_galvo import Rows
+from fake_galvo import MOST, Rows
 from stand_ins import Group, Scheduler, message
 
-from galvo import plugin
-from galvo.plugin import Ledger
+from galvo.plugin import ledger
+from galvo.plugin.ledger import Ledger
+from galvo.plugin.sections import LARGEST_LIMITS, Receipt
 
-PLENTY = {"computations": 1000, "task_groups": 5000, "errors": 500}
+PLENTY = LARGEST_LIMITS
+NOTHING = dict.fromkeys(MOST, 0)
 
 
 @pytest.fixture
@@ -61,6 +63,8 @@ def test_a_group_is_reported_as_it_is(scheduler):
         "tasks_succeeded": 1,
         "tasks_erred": 1,
         "tasks_blamed": 1,
+        "tasks_retried": 0,
+        "span_id": None,
         "durations": {"compute": 2.0, "transfer": 0.5, "odd": 0.0},
         "bytes": 100,
         "types": ["int"],
@@ -107,7 +111,7 @@ def test_changes_without_hooks_are_noticed_among_many_groups(scheduler):
     for group in groups:
         group.nbytes_total = 1
     seen = [len(deliver(scheduler)["task_groups"]) for _ in range(3)]
-    assert sum(seen) == 2500 and max(seen) <= plugin.SWEPT_GROUPS
+    assert sum(seen) == 2500 and max(seen) <= ledger.SWEPT_GROUPS
 
 
 def test_scattered_data_is_noticed(scheduler):
@@ -138,6 +142,8 @@ def test_computations_that_vanish_between_reports_are_complete(scheduler):
         "stopped_at": 1_700_000_004.0,
         "state": "finished",
         "task_group_ids": [ids["a-1"], ids["b-1"]],
+        "code": [],
+        "span_ids": [],
     }
     assert (second["stopped_at"], second["task_group_ids"]) == (1_700_000_005.0, [ids["c-1"]])
     assert all(row["states"]["forgotten"] == row["tasks"] for row in sent["task_groups"])
@@ -195,6 +201,10 @@ def test_an_error_makes_its_computation_erred_and_names_where_it_happened(schedu
         "message": "KeyError('k')",
         "traceback": "  File ...\n",
         "worker": "tcp://w:1",
+        "origin": "user",
+        "retries": 0,
+        "span_id": None,
+        "worker_id": None,
     }
     assert error["key"].startswith("('f-1', ")
     assert (by_name["g-1"]["tasks_erred"], by_name["g-1"]["tasks_blamed"]) == (0, 1)
@@ -275,13 +285,13 @@ def test_without_a_server_the_oldest_finished_are_dropped_and_counted(scheduler)
     scheduler.read()
     ledger = scheduler.ledger
     assert {kind: len(box.records) for kind, box in ledger.outboxes.items()} == {
+        **NOTHING,
         "computations": 2000,
         "task_groups": 10_000,
-        "errors": 0,
     }
     dropped = {kind: box.dropped for kind, box in ledger.outboxes.items()}
-    assert dropped == {"computations": 8501, "task_groups": 501, "errors": 0}
-    limits = {"computations": 2000, "task_groups": 10_000, "errors": 1}
+    assert dropped == {**NOTHING, "computations": 8501, "task_groups": 501}
+    limits = {**PLENTY, "computations": 2000, "task_groups": 10_000, "errors": 1}
     names = [row["name"] for row in deliver(scheduler, limits)["task_groups"]]
     # The one still in use is older than all others, and is kept.
     assert names == ["living", *(f"x-{i}" for i in range(501, 10_500))]
@@ -314,7 +324,7 @@ def test_errors_are_bounded_in_number_and_in_size(scheduler):
 
 def test_limits_put_the_rest_into_the_next_report(scheduler):
     scheduler.submit(*(f"x-{i}" for i in range(7)))
-    limits = {"computations": 1, "task_groups": 3, "errors": 1}
+    limits = {**PLENTY, "computations": 1, "task_groups": 3, "errors": 1}
     sizes, more = [], True
     while more:
         sent = report(scheduler, limits)
@@ -390,7 +400,7 @@ def test_without_a_usable_pointer_all_items_are_given_up(scheduler, pointer):
     assert not scheduler.ledger.give_up(report(scheduler), pointer)
     assert is_empty(deliver(scheduler))
     dropped = {kind: box.dropped for kind, box in scheduler.ledger.outboxes.items()}
-    assert dropped == {"computations": 1, "task_groups": 3, "errors": 1}
+    assert dropped == {**NOTHING, "computations": 1, "task_groups": 3, "errors": 1}
 
 
 def test_adopting_what_exists_already():
@@ -434,6 +444,146 @@ def test_adopting_what_exists_already():
     assert deliver(running)["task_groups"][0]["tasks_succeeded"] == 2
 
 
+@pytest.mark.parametrize("stimulus_id", ["task-erred-1700000000.5", None])
+def test_attempts_that_fail_and_are_tried_again_are_counted(scheduler, stimulus_id):
+    group, other = scheduler.submit("f-1", "g-1", tasks=2)
+    first, second = scheduler.keys(group)
+    for key in scheduler.tasks:
+        scheduler.tasks[key].retries = 2
+    scheduler.retry(first, stimulus_id)
+    scheduler.retry(first, stimulus_id)
+    scheduler.retry(second, stimulus_id)
+    scheduler.transition(second, "processing", stimulus_id=stimulus_id)
+    scheduler.compute(second)
+    scheduler.fail(first)
+    # Released for the sake of something else, such as a worker that has gone.
+    third = scheduler.keys(other)[0]
+    scheduler.transition(third, "processing", stimulus_id=stimulus_id)
+    scheduler.transition(third, "released", stimulus_id=stimulus_id and "handle-worker-cleanup-1")
+    sent = deliver(scheduler)
+    by_name = {row["name"]: row for row in sent["task_groups"]}
+    assert by_name["f-1"]["tasks_retried"] == 3 and by_name["f-1"]["tasks_erred"] == 1
+    assert by_name["g-1"]["tasks_retried"] == 0
+    assert [row["retries"] for row in sent["errors"]] == [2]
+    assert scheduler.ledger.retried == {}
+    # The next use of this key begins at nothing.
+    scheduler.fail(scheduler.keys(scheduler.submit("f-1")[0], state="waiting")[0])
+    assert [row["retries"] for row in deliver(scheduler)["errors"]] == [0]
+
+
+def test_what_is_remembered_of_retries_is_bounded(scheduler, monkeypatch):
+    monkeypatch.setattr(ledger, "MOST_RETRIED_TASKS", 3)
+    (group,) = scheduler.submit("f-1", tasks=6)
+    for key in scheduler.keys(group):
+        scheduler.tasks[key].retries = 5
+        scheduler.retry(key, None)
+        scheduler.retry(key)
+    assert list(scheduler.ledger.retried) == scheduler.keys(group)[3:]
+    assert len(scheduler.ledger._retries_left) <= 3
+    assert deliver(scheduler)["task_groups"][0]["tasks_retried"] == 12
+
+
+SPANS = [f"00000000-0000-4000-8000-{i:012}" for i in range(150)]
+
+
+def test_groups_computations_and_errors_name_their_spans(scheduler):
+    groups = scheduler.submit("a-1", "b-1", "c-1", "d-1")
+    for group, span in zip(groups, [SPANS[0], SPANS[1], SPANS[0], "not an id"]):
+        group.span_id = span
+    scheduler.fail(scheduler.keys(groups[1])[0])
+    sent = deliver(scheduler)
+    spans = {row["name"]: row["span_id"] for row in sent["task_groups"]}
+    assert spans == {"a-1": SPANS[0], "b-1": SPANS[1], "c-1": SPANS[0], "d-1": None}
+    assert sent["computations"][0]["span_ids"] == SPANS[:2]
+    assert sent["errors"][0]["span_id"] == SPANS[1]
+
+
+def test_the_span_of_a_computation_that_vanishes_between_reports_is_known(scheduler):
+    scheduler.submit("a-1")[0].span_id = SPANS[3]
+    scheduler.finish(*scheduler.task_groups.values())
+    scheduler.submit("b-1")
+    assert deliver(scheduler)["computations"][0]["span_ids"] == [SPANS[3]]
+
+
+def test_a_computation_names_so_many_spans(scheduler):
+    for group, span in zip(scheduler.submit(*(f"x-{i}" for i in range(150))), SPANS):
+        group.span_id = span
+    assert deliver(scheduler)["computations"][0]["span_ids"] == SPANS[:100]
+
+
+class Snippets:
+    """A context as far as the ledger is concerned."""
+
+    def __init__(self):
+        self.allowed = True
+        self.asked = []
+
+    def sends(self, data_class):
+        assert data_class == "code"
+        return self.allowed
+
+    def frames(self, code):
+        self.asked.append(list(code))
+        if not self.allowed:
+            return []
+        return [[{"hash": c * 64, "file": "f", "line": 1, "relative_line": 0}] for c in code]
+
+    def worker_id(self, address):
+        return {"tcp://w:1": SPANS[7]}.get(address)
+
+
+def test_code_is_described_when_there_is_more_of_it(scheduler):
+    context = scheduler.ledger.context = Snippets()
+    scheduler.submit("a-1")
+    scheduler.computations[0].code = ["a"]
+    assert [f["hash"][0] for (f,) in deliver(scheduler)["computations"][0]["code"]] == ["a"]
+    scheduler.read()
+    scheduler.computations[0].code = ["a", "b"]
+    scheduler.read()
+    assert [f["hash"][0] for (f,) in deliver(scheduler)["computations"][0]["code"]] == ["a", "b"]
+    context.allowed = False
+    assert deliver(scheduler)["computations"][0]["code"] == []
+    assert context.asked == [["a"], ["a", "b"], ["a", "b"]]
+
+
+def test_code_that_cannot_be_read_is_no_obstacle(scheduler, caplog):
+    context = scheduler.ledger.context = Snippets()
+    context.frames = lambda code: 1 / 0
+    scheduler.submit("a-1")
+    for i in range(3):
+        scheduler.computations[0].code = ["a"] * (i + 1)
+        scheduler.read()
+    assert deliver(scheduler)["computations"][0]["code"] == []
+    assert caplog.text.count("Galvo could not read code") == 1
+
+
+def test_errors_name_their_worker_and_have_no_source_where_code_is_not_sent(scheduler):
+    context = scheduler.ledger.context = Snippets()
+    first, second = scheduler.keys(*scheduler.submit("a-1", tasks=2))
+    traceback = '  File "x.py", line 1, in f\n    secret()\n'
+    scheduler.fail(first, traceback_text=traceback)
+    context.allowed = False
+    scheduler.fail(second, traceback_text=traceback)
+    one, other = deliver(scheduler)["errors"]
+    assert one["traceback"] == traceback
+    assert other["traceback"].splitlines() == traceback.splitlines()[:1]
+    assert one["worker_id"] == other["worker_id"] == SPANS[7]
+
+
+def test_errors_that_settings_keep_are_counted_and_not_sent(scheduler):
+    ledger = Ledger(1, now=lambda: scheduler.clock, receipt=Receipt({"send_errors": False}))
+    scheduler.ledger = scheduler.plugin._ledger = ledger
+    first, second, third = scheduler.keys(*scheduler.submit("a-1", tasks=3))
+    scheduler.fail(first)
+    scheduler.fail(second)
+    scheduler.transition(third, "erred", cause=third, exception=b"of the scheduler")
+    sent = deliver(scheduler)
+    assert [row["origin"] for row in sent["errors"]] == ["dask"]
+    assert sent["task_groups"][0]["tasks_erred"] == 3
+    assert ledger.totals()["errors"] == 3
+    assert ledger.receipt.describe()["user_errors"] == {"sent": 0, "bytes": 0, "withheld": 2}
+
+
 def work(scheduler, step, sources):
     """One random thing that happens on a scheduler."""
     waiting = [key for key, task in scheduler.tasks.items() if task.state == "waiting"]
@@ -452,6 +602,8 @@ def work(scheduler, step, sources):
         scheduler.compute(choice(waiting), seconds=scheduler.random.randint(1, 8) / 4)
     elif step == "fail" and waiting:
         scheduler.fail(choice(waiting), f"Error({scheduler.ids})")
+    elif step == "retry" and waiting:
+        scheduler.retry(choice(waiting))
     elif step == "blame" and waiting:
         scheduler.blame(choice(waiting))
     elif step == "forget" and done:
@@ -461,14 +613,14 @@ def work(scheduler, step, sources):
             scheduler.forget(key)
 
 
-STEPS = ["submit", "scatter", "silent", "fail", "blame", "forget", "forget all", "compute"]
+STEPS = ["submit", "scatter", "silent", "fail", "retry", "blame", "forget", "forget all", "compute"]
 STEPS += ["compute"] * 4 + ["report"] * 3
 
 
 def simulate(seed, network, monkeypatch):
     """The server's rows after a scheduler's life, and the ledger, with this network between."""
     scheduler = Scheduler(seed)
-    monkeypatch.setattr(plugin, "uuid7", scheduler.new_id)
+    monkeypatch.setattr(ledger, "uuid7", scheduler.new_id)
     steps = random.Random(seed)
     sources, rows = [], Rows()
     for _ in range(150):

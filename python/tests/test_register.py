@@ -1,12 +1,15 @@
 import asyncio
 import inspect
+import json
 import logging
+import sys
 
 import dask
 import pytest
 from conftest import local_cluster, on_loop
 from distributed import Client
-from fake_galvo import TOKEN
+from fake_galvo import TOKEN, check
+from test_settings import DEFAULTS
 
 import galvo
 
@@ -19,12 +22,16 @@ def test_settings_travel_from_the_client_to_the_scheduler(configured, cluster, c
     with dask.config.set({"galvo.account": "ada", "galvo.computation.interval": "3s"}):
         assert galvo.register() is None
     # Dask's configuration on the scheduler plays no part.
-    assert plugin_of(cluster)._settings == {
+    settings = dict(plugin_of(cluster)._settings)
+    told = settings.pop("client")
+    assert told["executable"] == sys.executable
+    assert told["versions"]["packages"]["dask"] == dask.__version__
+    assert settings == {
+        **DEFAULTS,
         "server": configured.address,
         "token": TOKEN,
         "account": "ada",
         "interval_seconds": 3.0,
-        "disabled": False,
     }
     configured.wait_for(lambda: configured.accepted)
     report = configured.accepted[0]
@@ -113,6 +120,55 @@ def test_the_token_is_nowhere_to_be_seen(configured, cluster, client, caplog):
         on_loop(cluster, lambda: plugin_of(cluster)._courier.pause)
         shown = on_loop(cluster, lambda: repr(plugin_of(cluster)) + repr(cluster.scheduler.plugins))
     assert TOKEN not in shown + caplog.text
+
+
+def test_the_environment_of_the_client_is_reported(configured, cluster, client):
+    galvo.register(client)
+    configured.wait_for(lambda: configured.rows.environments)
+    environments = {row["executable"]: row for row in configured.rows_of("environments")}
+    row = environments[sys.executable]
+    assert row["packages"]["dask"] == dask.__version__
+    assert row["python"].startswith(".".join(map(str, sys.version_info[:3])))
+    environments = configured.rows.environments
+    configured.wait_for(lambda: configured.rows.cluster[1].get("environment_id") in environments)
+
+
+def test_a_dry_run_shows_the_report_and_sends_nothing(configured, cluster, client, capsys):
+    assert client.submit(sum, [1, 2]).result() == 3
+    assert client.submit(abs, -4).result() == 4
+    plugins, handlers = list(cluster.scheduler.plugins), logging.getLogger().handlers[:]
+    with dask.config.set({"galvo.token": None, "galvo.server": None, "galvo.account": "ada"}):
+        assert galvo.register(client, dry_run=True) is None
+    shown = capsys.readouterr().out
+    report = json.loads(shown)
+    assert shown == json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    check(report)
+    assert report["account"] == "ada" and report["scheduler_id"] == cluster.scheduler.id
+    assert {row["prefix"] for row in report["task_groups"]} == {"abs", "sum"}
+    assert len(report["workers"]) == 1 and report["receipt"]["tasks"]["sent"] >= 4
+    assert list(cluster.scheduler.plugins) == plugins
+    assert logging.getLogger().handlers == handlers
+    assert configured.requests == []
+
+
+def test_a_dry_run_with_an_asynchronous_client(configured, capsys):
+    async def main():
+        async with local_cluster(asynchronous=True) as cluster:
+            async with Client(cluster, asynchronous=True) as client:
+                shown = galvo.register(client, dry_run=True)
+                assert inspect.isawaitable(shown)
+                await shown
+                assert "galvo" not in cluster.scheduler.plugins
+
+    asyncio.run(main())
+    check(json.loads(capsys.readouterr().out))
+    assert configured.requests == []
+
+
+def test_a_dry_run_where_galvo_is_disabled_shows_that_nothing_is_sent(client, capsys):
+    with dask.config.set({"galvo.disabled": True}):
+        assert galvo.register(client, dry_run=True) is None
+    assert capsys.readouterr().out == ""
 
 
 class Clients:

@@ -3,7 +3,8 @@ import logging
 import dask
 import pytest
 
-from galvo.plugin import CoiledTelemetry, _server_of_module, read_settings, what_is_missing
+from galvo.plugin import CoiledTelemetry, read_settings, what_is_missing
+from galvo.plugin.settings import server_of_module
 
 COILED = {
     "coiled.server": "https://coiled.example",
@@ -11,6 +12,19 @@ COILED = {
     "coiled.account": "older",
     "coiled.workspace": "space",
     "coiled.analytics": {"disabled": True, "computation": {"interval": "20s"}},
+}
+DEFAULTS = {
+    "disabled": False,
+    "interval_seconds": 15.0,
+    "send_code": True,
+    "send_profiles": False,
+    "profile_interval_seconds": 60.0,
+    "events_interval_seconds": 10.0,
+    "events_allow": ["*"],
+    "idle_timeout_seconds": None,
+    "send_logs": True,
+    "send_errors": True,
+    "worker_plugin": True,
 }
 GALVO = {
     "galvo.server": "https://galvo.example",
@@ -29,16 +43,16 @@ def settings_with(*configurations, **arguments):
 
 def test_without_configuration():
     assert read_settings() == {
+        **DEFAULTS,
         "server": None,
         "token": None,
         "account": None,
-        "interval_seconds": 15.0,
-        "disabled": False,
     }
 
 
 def test_what_the_coiled_package_is_configured_with_is_used():
     assert settings_with(COILED) == {
+        **DEFAULTS,
         "server": "https://coiled.example",
         "token": "c-1",
         "account": "space",
@@ -50,6 +64,7 @@ def test_what_the_coiled_package_is_configured_with_is_used():
 
 def test_galvo_wins_over_coiled_and_arguments_win_over_both():
     assert settings_with(COILED, GALVO) == {
+        **DEFAULTS,
         "server": "https://galvo.example",
         "token": "g-1",
         "account": "mine",
@@ -96,7 +111,7 @@ def test_servers_are_normalised(text, server):
     ],
 )
 def test_the_address_a_preload_came_from_names_the_server(name, server):
-    assert _server_of_module(name) == server
+    assert server_of_module(name) == server
 
 
 @pytest.mark.parametrize(
@@ -113,6 +128,75 @@ def test_intervals_are_understood_and_bounded(value, seconds):
 )
 def test_disabled_may_be_written_in_several_ways(value, disabled):
     assert settings_with({"galvo.disabled": value})["disabled"] is disabled
+
+
+# In words of the coiled package, whose names follow "coiled.analytics.", and of Galvo.
+SHARED = [
+    ("computation.interval", "20s", "interval_seconds", 20.0),
+    ("computation.code.transmit", "false", "send_code", False),
+    ("computation.code.transmit", 0, "send_code", False),
+    ("profile.transmit", "on", "send_profiles", True),
+    ("profile.interval", "2 minutes", "profile_interval_seconds", 120.0),
+    ("profile.interval", "1ms", "profile_interval_seconds", 5.0),
+    ("profile.interval", "1d", "profile_interval_seconds", 3600.0),
+    ("events.interval", 30, "events_interval_seconds", 30.0),
+    ("events.allow", [], "events_allow", []),
+    ("events.allow", ("a", "b"), "events_allow", ["a", "b"]),
+    ("events.allow", "a, b", "events_allow", ["a", "b"]),
+    ("events.allow", "*", "events_allow", ["*"]),
+    ("idle.timeout", "20 minutes", "idle_timeout_seconds", 1200.0),
+    ("idle.timeout", 0, "idle_timeout_seconds", None),
+]
+
+
+@pytest.mark.parametrize("name, value, key, meaning", SHARED)
+def test_settings_shared_with_coiled(name, value, key, meaning, caplog):
+    settings = settings_with({f"coiled.analytics.{name}": value})
+    assert {**settings_with(), key: meaning} == settings
+    other = {f"coiled.analytics.{name}": "?", f"galvo.{name}": value}
+    assert settings_with(other) == settings
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    "name, key",
+    [
+        ("logs.transmit", "send_logs"),
+        ("errors.transmit", "send_errors"),
+        ("workers.plugin", "worker_plugin"),
+    ],
+)
+def test_settings_of_galvo_alone(name, key):
+    assert settings_with({f"galvo.{name}": "no"})[key] is False
+    assert settings_with({f"coiled.analytics.{name}": "no"})[key] is True
+
+
+@pytest.mark.parametrize(
+    "name, value, key",
+    [
+        ("galvo.disabled", "perhaps", "disabled"),
+        ("coiled.analytics.computation.interval", "often", "interval_seconds"),
+        ("galvo.computation.interval", True, "interval_seconds"),
+        ("galvo.computation.interval", float("nan"), "interval_seconds"),
+        ("galvo.computation.code.transmit", 2, "send_code"),
+        ("galvo.profile.transmit", [], "send_profiles"),
+        ("galvo.profile.interval", "-1s", "profile_interval_seconds"),
+        ("galvo.events.interval", {}, "events_interval_seconds"),
+        ("galvo.events.allow", [1], "events_allow"),
+        ("galvo.events.allow", 7, "events_allow"),
+        ("galvo.idle.timeout", "inf", "idle_timeout_seconds"),
+        ("galvo.logs.transmit", "x" * 300, "send_logs"),
+    ],
+)
+def test_wrong_values_are_named_once_and_the_default_taken(name, value, key, caplog):
+    settings = settings_with({name: value})
+    assert settings == {**settings_with(), key: DEFAULTS[key]}
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == (
+        f"Galvo does not understand {name} = {repr(value)[:100]} and takes the default,"
+        f" {DEFAULTS[key]!r}"
+    )
 
 
 @pytest.mark.parametrize(

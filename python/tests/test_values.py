@@ -1,17 +1,15 @@
 import gzip
 import json
 import math
-import pickle
 import time
 import uuid
-from types import SimpleNamespace
 
 import pytest
-from distributed.scheduler import KilledWorker
 from stand_ins import Scheduler
 
-from galvo import plugin
-from galvo.plugin import clean, count, cut, describe_error, duration, encode, moment, uuid7
+from galvo.plugin import values
+from galvo.plugin.sections import USUAL_LIMITS
+from galvo.plugin.values import clean, count, cut, duration, encode, moment, uuid7
 
 
 def decode(body, headers):
@@ -73,8 +71,8 @@ def test_numbers_stay_within_the_bounds_of_the_protocol():
     assert [count(v) for v in (-5, 0, 7, 2.9, 2**60)] == [0, 0, 7, 2, 2**53 - 1]
     values = (1.5, 0.0, -0.1, math.nan, math.inf)
     assert [duration(v) for v in values] == [1.5, 0.0, 0.0, 0.0, 0.0]
-    values = (1.5, 0.0, -1, None, math.nan, math.inf)
-    assert [moment(v) for v in values] == [1.5, None, None, None, None, None]
+    times = (1.5, 0.0, -1, None, math.nan, math.inf)
+    assert [moment(v) for v in times] == [1.5, None, None, None, None, None]
 
 
 def test_ids_are_of_version_7_and_sort_by_time():
@@ -87,60 +85,17 @@ def test_ids_are_of_version_7_and_sort_by_time():
     assert all(before <= i.int >> 80 <= after for i in parsed)
 
 
-def test_an_exception_of_a_task():
-    error = describe_error(
-        {
-            "exception_text": "ValueError('no')",
-            "traceback_text": "  File",
-            "worker": "tcp://1.2.3.4:5",
-            "exception": SimpleNamespace(),
-        }
-    )
-    assert error == {
-        "type": "ValueError",
-        "message": "ValueError('no')",
-        "traceback": "  File",
-        "worker": "tcp://1.2.3.4:5",
-    }
-
-
-@pytest.mark.parametrize(
-    "text, kind",
-    [
-        ("KeyError('x')", "KeyError"),
-        ("requests.exceptions.HTTPError(404)", "HTTPError"),
-        ("Fehlärm()", "Fehlärm"),
-        ("<Odd object at 0x7f>", None),
-        ("something went wrong", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_the_class_of_an_exception_is_told_only_when_it_shows(text, kind):
-    assert describe_error({"exception_text": text})["type"] == kind
-
-
-def test_a_killed_worker_is_described_by_what_it_says():
-    worker = SimpleNamespace(address="tcp://1.2.3.4:5")
-    killed = KilledWorker("task-1", worker, 3)
-    error = describe_error({"exception": pickle.dumps(killed), "worker": "tcp://1.2.3.4:5"})
-    assert error["type"] == "KilledWorker" and error["traceback"] == ""
-    assert error["message"] == str(killed)
-    assert "task-1" in error["message"] and "tcp://1.2.3.4:5" in error["message"]
-
-
-def test_an_exception_of_the_scheduler_that_cannot_be_read():
-    error = describe_error({"exception": b"not a pickle"})
-    assert error["type"] is None and "could not be read" in error["message"]
-
-
-def test_bytes_are_not_opened_when_there_is_text():
-    class Explosive:
-        def __reduce__(self):
-            return exec, ("raise SystemExit",)
-
-    data = pickle.dumps(Explosive())
-    assert describe_error({"exception": data, "exception_text": "E()"})["message"] == "E()"
+def test_ids_keep_the_order_they_were_made_in(monkeypatch):
+    # Within a millisecond, and when a clock is set back a little.
+    times = [1000.0, 1000.0, 1000.0001, 999.9, 1000.0, 1000.001]
+    monkeypatch.setattr(values, "time", iter(times).__next__)
+    monkeypatch.setattr(values, "_latest", 0)
+    ids = [uuid7() for _ in times]
+    assert ids == sorted(ids) and len(set(ids)) == len(ids)
+    assert [uuid.UUID(i).int >> 80 for i in ids] == [1_000_000] * 5 + [1_000_001]
+    # One that was far ahead does not matter for long.
+    monkeypatch.setattr(values, "time", lambda: 500.0)
+    assert uuid.UUID(uuid7()).int >> 80 == 500_000
 
 
 def test_long_texts_are_cut_to_the_bounds_of_the_protocol():
@@ -150,7 +105,7 @@ def test_long_texts_are_cut_to_the_bounds_of_the_protocol():
     group.types.update("y" * 600 + str(i) for i in range(150))
     group.all_durations["d" * 300] = 1.0
     scheduler.read()
-    sent = scheduler.ledger.build(plugin.USUAL_LIMITS)
+    sent = scheduler.ledger.build(USUAL_LIMITS)
     ((_, row),), ((_, error),) = sent.items["task_groups"], sent.items["errors"]
     assert (len(row["name"]), len(row["prefix"]), len(row["types"])) == (4096, 4096, 100)
     assert {len(name) for name in row["types"]} == {512}
@@ -165,7 +120,7 @@ def test_group_names_of_any_kind(name):
     scheduler = Scheduler()
     scheduler.submit(name)
     scheduler.read()
-    sent = scheduler.ledger.build(plugin.USUAL_LIMITS)
+    sent = scheduler.ledger.build(USUAL_LIMITS)
     bodies = [body for _, body in sent.items["task_groups"]]
     (row,) = decode(*encode({"rows": bodies}))["rows"]
     assert row["name"] == str(name).replace("\ud800", "\ufffd")

@@ -120,9 +120,13 @@ class GalvoServer:
         arguments = [binary, "serve", "--bootstrap", "--listen", f"127.0.0.1:{self.port}"]
         arguments += ["--min-report-interval", "0.5"]
         environment = {**clean_environment(), "GALVO_DATABASE_URL": self.database_url}
+        if not self.database_url.startswith("sqlite:"):  # which has a key file beside it
+            environment["GALVO_SECRET_KEY"] = "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU"
         self.process = self._processes.start("galvo", arguments, environment)
         address = r"^listening on http://127\.0\.0\.1:(\d+)$"
         self.port = int(self.process.wait_for_log(address).group(1))
+        # The last thing it says; the token comes before.
+        self.process.wait_for_log(r"dask scheduler --preload")
         token = re.search(r"^token: +(\S+)", self.process.log(), re.MULTILINE)
         if token is not None:  # only an empty store gets one
             self.token = token.group(1)

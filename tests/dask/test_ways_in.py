@@ -1,6 +1,7 @@
 """The ways a scheduler comes to report, and that Galvo then says what Dask says."""
 
 import itertools
+import json
 import re
 import signal
 import subprocess
@@ -22,7 +23,11 @@ def test_the_server_offers_the_plugin_of_this_repository(galvo):
     # The other tests would silently be about the plugin that was there when the server was built.
     with urllib.request.urlopen(galvo.address + PRELOAD, timeout=10) as response:
         offered = response.read().decode()
-    assert offered.endswith((REPOSITORY / "python/src/galvo/plugin.py").read_text())
+    files = (REPOSITORY / "python/src/galvo/plugin").glob("*.py")
+    first, _, rest = offered.partition("\n")
+    sources = json.loads(first[len("SOURCES = ") :])
+    assert sources == {file.stem: file.read_text() for file in files}
+    assert rest == sources["bundle"]
 
 
 def test_preload_from_the_server(galvo, python, start_cluster, processes):

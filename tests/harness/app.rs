@@ -1,15 +1,22 @@
 //! A running server and the people who use it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
 use entity::{api_token::Scope, membership::Role};
 use galvo::{
-    app::account::Accounts,
+    app::{
+        account::Accounts,
+        usage::{Folded, Rollups},
+    },
+    auth::Authenticator,
     clock::ManualClock,
     config::{CommonConfig, LogFormat, ServeConfig},
     domain::slug::Slug,
+    key_ring::KeySource,
+    seal::Keys,
     server::Server,
+    store::AccountStore,
 };
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header};
 use serde_json::{Value, json};
@@ -33,10 +40,29 @@ impl TestApp {
 
     /// Starts a server with settings of its own.
     pub async fn start_with(settings: impl FnOnce(&mut ServeConfig)) -> Self {
-        let database = Database::migrated().await;
+        Self::start_on(Database::migrated().await, KeySource::Ring(Keys::generate()), settings).await
+    }
+
+    /// Starts a server on a database that is there, with keys that are there.
+    pub async fn start_on(
+        database: Database,
+        keys: KeySource,
+        settings: impl FnOnce(&mut ServeConfig),
+    ) -> Self {
+        let clock = Arc::new(ManualClock::at(at("2026-11-20T12:00:00Z")));
+        Self::start_at(database, keys, clock, settings).await
+    }
+
+    async fn start_at(
+        database: Database,
+        keys: KeySource,
+        clock: Arc<ManualClock>,
+        settings: impl FnOnce(&mut ServeConfig),
+    ) -> Self {
         let common = CommonConfig {
             database: database.store_url(),
             connections: 8,
+            keys: Some(keys),
             log: "off".to_owned(),
             log_format: LogFormat::Text,
         };
@@ -45,9 +71,9 @@ impl TestApp {
             min_report_interval: Duration::from_secs(1),
             reports_per_second: 1_000_000,
             bootstrap: false,
+            jobs: false,
         };
         settings(&mut serve);
-        let clock = Arc::new(ManualClock::at(at("2026-11-20T12:00:00Z")));
         let server = Server::start(&common, &serve, Arc::clone(&clock) as _).await.unwrap();
         Self { server, clock, database, client: Client::new() }
     }
@@ -67,6 +93,14 @@ impl TestApp {
     #[must_use]
     pub fn statements(&self) -> u64 {
         self.server.store().statements()
+    }
+
+    /// The store as a member's account sees it, for what no route shows.
+    pub async fn store_of(&self, member: &Member) -> AccountStore {
+        let authenticator = Authenticator::new(self.server.store().system(), Arc::clone(&self.clock) as _);
+        let credentials = format!("Bearer {}", member.secret());
+        let viewer = authenticator.viewer(Some(credentials.as_bytes())).await.unwrap();
+        self.server.store().for_viewer(&viewer)
     }
 
     /// A request without credentials.
@@ -102,9 +136,50 @@ impl TestApp {
         Accounts::new(self.server.store().system(), Arc::clone(&self.clock) as _)
     }
 
+    /// Brings the sums of usage by day up to date, as the server does by itself now and then.
+    pub async fn fold_usage(&self) -> Folded {
+        Rollups::new(self.server.store().system()).fold().await.unwrap()
+    }
+
+    /// Starts another server on the same database, with the same clock.
+    pub async fn start_beside(other: &Self, keys: KeySource) -> Self {
+        let clock = Arc::clone(&other.clock);
+        Self::start_at(other.database.again(), keys, clock, |_| {}).await
+    }
+
+    /// A member, as this server knows them.
+    #[must_use]
+    pub fn here(&self, member: &Member) -> Member {
+        Member { accounts: self.accounts(), address: self.url(""), ..member.clone() }
+    }
+
+    /// Runs the background jobs until they have nothing more to do, and returns what they did.
+    pub async fn run_jobs(&self) -> BTreeMap<String, u64> {
+        let mut figures = BTreeMap::new();
+        loop {
+            let round = self.server.jobs().run_once().await;
+            assert_eq!(round.failed, Vec::<&str>::new(), "the log says why");
+            for (job, progress) in &round.done {
+                for (figure, count) in &progress.figures {
+                    *figures.entry(format!("{job}.{figure}")).or_default() += count;
+                }
+            }
+            if !round.elsewhere && !round.more() {
+                return figures;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Stops the server and looks whether it ended well.
     pub async fn stop(self) {
+        self.stop_keeping().await;
+    }
+
+    /// Stops the server and keeps its database for another.
+    pub async fn stop_keeping(self) -> Database {
         self.server.stop().await.unwrap();
+        self.database
     }
 }
 

@@ -1,7 +1,10 @@
 //! A database of its own for each test: an SQLite file, or one on the PostgreSQL server that
 //! `GALVO_TEST_DATABASE_URL` names.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 use galvo::store::{Store, StoreUrl};
 use sea_orm::{ConnectionTrait, DatabaseBackend, DatabaseConnection, Statement};
@@ -15,7 +18,7 @@ const VARIABLE: &str = "GALVO_TEST_DATABASE_URL";
 pub struct Database {
     url: String,
     /// Holds the SQLite file until the test is over.
-    _directory: Option<TempDir>,
+    directory: Option<Arc<TempDir>>,
 }
 
 impl Database {
@@ -24,7 +27,7 @@ impl Database {
         static TEMPLATE: OnceCell<String> = OnceCell::const_new();
         if let Ok(server) = std::env::var(VARIABLE) {
             let template = TEMPLATE.get_or_init(|| migrated_template(&server)).await;
-            return Self { url: create(&server, Some(template)).await, _directory: None };
+            return Self { url: create(&server, Some(template)).await, directory: None };
         }
         let database = Self::empty().await;
         Store::migrate(&database.store_url()).await.unwrap();
@@ -34,11 +37,16 @@ impl Database {
     /// A database without any table.
     pub async fn empty() -> Self {
         if let Ok(server) = std::env::var(VARIABLE) {
-            return Self { url: create(&server, None).await, _directory: None };
+            return Self { url: create(&server, None).await, directory: None };
         }
         let directory = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}?mode=rwc", directory.path().join("galvo.db").display());
-        Self { url, _directory: Some(directory) }
+        Self { url, directory: Some(Arc::new(directory)) }
+    }
+
+    /// The same database once more.
+    pub(crate) fn again(&self) -> Self {
+        Self { url: self.url.clone(), directory: self.directory.clone() }
     }
 
     /// Its address, as `--database-url` takes it.

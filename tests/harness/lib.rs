@@ -13,4 +13,7 @@ mod report;
 pub use app::{Member, TestApp};
 pub use database::{Database, Outage};
 pub use program::Program;
-pub use report::{ReportBuilder, computation, error, task_group, uuid};
+pub use report::{
+    ReportBuilder, code, code_frame, computation, error, event, log_line, profile, sample, span, task_group,
+    threads, usage, uuid, worker,
+};

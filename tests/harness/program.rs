@@ -8,6 +8,9 @@ use tokio::{
     process::{Child, ChildStdout, Command},
 };
 
+/// A key for servers on PostgreSQL, which make none themselves.
+const SECRET_KEY: &str = "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU";
+
 /// A server in a process of its own. It is killed when dropped.
 pub struct Program {
     child: Child,
@@ -46,7 +49,16 @@ impl Program {
     pub async fn serve(database_url: &str, listen: &str, more: &[&str]) -> Self {
         let arguments =
             [&["serve", "--database-url", database_url, "--listen", listen, "--log", "warn"], more].concat();
-        let mut child = Self::command(&arguments).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut command = Self::command(&arguments);
+        if !database_url.starts_with("sqlite:") {
+            command.env("GALVO_SECRET_KEY", SECRET_KEY);
+        }
+        Self::spawn(command.stderr(Stdio::inherit())).await
+    }
+
+    /// Serves as a command says.
+    pub async fn spawn(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = output.next_line().await.unwrap().expect("the server says where it listens");
         let address = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_owned();

@@ -1,5 +1,6 @@
 //! Reports as a scheduler would send them, small enough to be read.
 
+use galvo::domain::bounded::Digest;
 use serde_json::{Value, json};
 
 /// When all schedulers of the tests started: 2026-11-20T11:00:00Z.
@@ -87,6 +88,23 @@ pub fn task_group(number: u128, prefix: &str, tasks: i64) -> Value {
     })
 }
 
+/// What a cluster used in an hour of 2026-11-20, given as hours since its midnight: `threads` threads all the time,
+/// of which one computed. Fine metrics tell where its time went.
+#[must_use]
+pub fn usage(hour: i64, threads: i64) -> Value {
+    json!({
+        "hour": 498_648 + hour, "thread_seconds": 3_600 * threads, "worker_seconds": 3_600.0,
+        "memory_gib_seconds": 7_200.0, "compute_seconds": 3_600.0, "transfer_seconds": 1.5,
+        "cpu_seconds": 3_000.0, "noncpu_seconds": 600.0, "serialize_seconds": 0.0, "spill_seconds": 0.0,
+        "overhead_seconds": 0.0, "failed_seconds": 0.0, "idle_seconds": 3_600 * (threads - 1),
+        "tasks": 100, "tasks_erred": 1, "retries": 2, "errors": 1, "bytes": 1_000, "spilled_bytes": 10, "workers": 1,
+        "functions": [
+            { "prefix": "load", "compute_seconds": 3_000.5, "transfer_seconds": 0.0, "tasks": 60, "tasks_erred": 0, "bytes": 600 },
+            { "prefix": "divide", "compute_seconds": 599.5, "transfer_seconds": 1.5, "tasks": 40, "tasks_erred": 1, "bytes": 400 },
+        ],
+    })
+}
+
 /// An error of a task.
 #[must_use]
 pub fn error(number: u128, task_group: u128, computation: u128) -> Value {
@@ -95,5 +113,78 @@ pub fn error(number: u128, task_group: u128, computation: u128) -> Value {
         "task_group_id": uuid(task_group), "computation_id": uuid(computation), "type": "ZeroDivisionError",
         "message": "ZeroDivisionError('division by zero')", "traceback": "  File \"x.py\", line 1, in divide\n",
         "worker": "tcp://127.0.0.1:40000",
+    })
+}
+
+/// A worker that is there.
+#[must_use]
+pub fn worker(number: u128) -> Value {
+    json!({
+        "id": uuid(number), "name": format!("worker-{number}"), "address": format!("tcp://10.0.0.1:{}", 40_000 + number),
+        "host": "10.0.0.1", "threads": 4, "memory_limit_bytes": 4_000_000_000_i64,
+        "started_at": STARTED_AT + 1.0,
+    })
+}
+
+/// What was measured of the cluster or a worker, so many milliseconds after the start.
+#[must_use]
+pub fn sample(worker: Option<u128>, milliseconds: i64, metrics: impl Into<Value>) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "tests are short")]
+    let at = STARTED_AT + milliseconds as f64 / 1000.0;
+    json!({ "worker_id": worker.map(uuid), "at": at, "metrics": metrics.into() })
+}
+
+/// A span, with times in seconds after the scheduler's start. One that did not stop is not done.
+#[must_use]
+pub fn span(number: u128, parent: Option<u128>, path: &[&str], enqueued: f64, stopped: Option<f64>) -> Value {
+    json!({
+        "id": uuid(number), "parent_id": parent.map(uuid), "path": path,
+        "enqueued_at": STARTED_AT + enqueued, "started_at": STARTED_AT + enqueued + 0.5,
+        "stopped_at": stopped.map(|stopped| STARTED_AT + stopped), "done": stopped.is_some(),
+        "collections": ["Array"], "code": [],
+    })
+}
+
+/// Since when, in seconds after the scheduler's start, the cluster has had how many threads.
+#[must_use]
+pub fn threads(at: f64, threads: i64) -> Value {
+    json!({ "at": STARTED_AT + at, "threads": threads })
+}
+
+/// A snippet of code with its hash.
+#[must_use]
+pub fn code(text: &str) -> Value {
+    json!({ "hash": Digest::of(text).as_str(), "text": text })
+}
+
+/// A frame in a snippet of code.
+#[must_use]
+pub fn code_frame(text: &str, line: i64, relative_line: i64) -> Value {
+    json!({ "hash": Digest::of(text).as_str(), "file": "/home/ada/etl.py", "line": line, "relative_line": relative_line })
+}
+
+/// A window of a profile, ten seconds long, with times in seconds after the scheduler's start.
+#[must_use]
+pub fn profile(number: u128, started: f64, samples: i64, frames: &Value, nodes: &Value) -> Value {
+    json!({
+        "id": uuid(number), "started_at": STARTED_AT + started, "stopped_at": STARTED_AT + started + 10.0,
+        "workers": 2, "samples": samples, "frames": frames, "nodes": nodes,
+    })
+}
+
+/// An event; those with higher numbers happened later.
+#[must_use]
+pub fn event(number: u32, topic: &str, data: impl Into<Value>) -> Value {
+    json!({
+        "id": uuid(number.into()), "at": STARTED_AT + f64::from(number), "topic": topic, "data": data.into(),
+    })
+}
+
+/// A line of the scheduler's log; those with higher numbers were written later.
+#[must_use]
+pub fn log_line(number: u32, message: &str) -> Value {
+    json!({
+        "id": uuid(number.into()), "at": STARTED_AT + f64::from(number), "source": "scheduler", "level": "INFO",
+        "logger": "distributed.scheduler", "message": message, "repeated": 1,
     })
 }

@@ -10,32 +10,55 @@ use async_graphql_parser::{
     types::{TypeKind, TypeSystemDefinition},
 };
 use entity::api_token::Scope;
-use harness::{Member, ReportBuilder, TestApp, computation, error, task_group};
+use harness::{
+    Member, ReportBuilder, TestApp, code, code_frame, computation, error, profile, sample, span, task_group,
+    usage, uuid, worker,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 /// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`.
-const ROOT_FIELDS: [&str; 5] =
-    ["Mutation.setDesiredState", "Query.account", "Query.cluster", "Query.node", "Query.viewer"];
+const ROOT_FIELDS: [&str; 8] = [
+    "Mutation.deleteCostRate",
+    "Mutation.setCostRate",
+    "Mutation.setDataPolicy",
+    "Mutation.setDesiredState",
+    "Query.account",
+    "Query.cluster",
+    "Query.node",
+    "Query.viewer",
+];
 
 /// Types found by a global identifier, all of which that test asks for.
-const NODES: [&str; 6] = ["Account", "Cluster", "Computation", "ErrorOccurrence", "TaskGroup", "User"];
+const NODES: [&str; 9] = [
+    "Account",
+    "Cluster",
+    "Computation",
+    "ErrorGroup",
+    "ErrorOccurrence",
+    "Span",
+    "TaskGroup",
+    "User",
+    "Worker",
+];
 
 /// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 6] = [
+const ROUTES: [(&str, Guard); 7] = [
     ("GET /api/v2/analytics/preload", Guard::NoAccountData),
     ("GET /api/v2/user/me", Guard::Case),
     ("GET /api/v2/user/me/memberships", Guard::Case),
     ("GET /healthz", Guard::NoAccountData),
     ("GET /readyz", Guard::NoAccountData),
     ("POST /api/v1/reports", Guard::Case),
+    ("POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}", Guard::Case),
 ];
 
 enum Guard {
     /// The same for everybody.
     NoAccountData,
     /// A test below: of reports `a_report_reaches_its_own_account_only`, of those the `coiled` client calls
-    /// `the_coiled_client_is_told_of_its_own_account_only`.
+    /// `the_coiled_client_is_told_of_its_own_account_only`, and of those it tells of spans
+    /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`.
     Case,
 }
 
@@ -46,7 +69,33 @@ fn report() -> Value {
         .with("/computations", json!([computation(1, &[10, 11])]))
         .with("/task_groups", json!([task_group(10, "load", 4), task_group(11, "divide", 2)]))
         .with("/errors", json!([error(20, 11, 1)]))
+        .with("/usage", json!([usage(1, 2)]))
+        .with("/workers", json!([worker(30)]))
+        .with("/clients", json!([{ "id": "Client-1", "connected_at": 1_795_172_400.0 }]))
+        .with("/thread_history", json!([{ "at": 1_795_172_400.0, "threads": 4 }]))
+        .with("/environments", json!([{ "id": uuid(40), "python": "3.12" }]))
+        .with("/cluster/environment_id", uuid(40))
+        .with(
+            "/samples",
+            json!([
+                sample(None, 1, json!({ "cpu_cores": 1 })),
+                sample(Some(30), 1, json!({ "cpu_cores": 1 }))
+            ]),
+        )
+        .with("/spans", json!([span_with_code()]))
+        .with("/code", json!([code("x = 1")]))
+        .with(
+            "/fine_metrics",
+            json!([{ "span_id": uuid(30), "cells": [["execute", "load", "thread-cpu", "seconds", 2]] }]),
+        )
+        .with("/profiles", json!([profile(40, 1.0, 3, &json!([]), &json!([]))]))
         .build()
+}
+
+fn span_with_code() -> Value {
+    let mut span = span(30, None, &["etl"], 1.0, Some(2.0));
+    span["code"] = json!([[code_frame("x = 1", 1, 0)]]);
+    span
 }
 
 #[tokio::test]
@@ -82,7 +131,8 @@ async fn every_root_field_node_and_route_has_a_case() {
 /// Global identifiers of one of everything in a member's account.
 async fn node_ids(member: &Member) -> Vec<(&'static str, Value)> {
     let query = "{ viewer { user { id } account { id clusters { nodes { id
-        computations { nodes { id } } taskGroups { nodes { id } } errors { nodes { id } } } } } } }";
+        computations { nodes { id } } taskGroups { nodes { id } } errors { nodes { id group { id } } }
+        workers { nodes { id } } spans { nodes { id } } } } } } }";
     let answer = member.query(query, json!({})).await;
     let cluster = &answer["viewer"]["account"]["clusters"]["nodes"][0];
     let ids = vec![
@@ -92,6 +142,9 @@ async fn node_ids(member: &Member) -> Vec<(&'static str, Value)> {
         ("Computation", cluster["computations"]["nodes"][0]["id"].clone()),
         ("TaskGroup", cluster["taskGroups"]["nodes"][0]["id"].clone()),
         ("ErrorOccurrence", cluster["errors"]["nodes"][0]["id"].clone()),
+        ("ErrorGroup", cluster["errors"]["nodes"][0]["group"]["id"].clone()),
+        ("Worker", cluster["workers"]["nodes"][0]["id"].clone()),
+        ("Span", cluster["spans"]["nodes"][0]["id"].clone()),
     ];
     assert!(ids.iter().all(|(_, id)| id.is_string()), "{ids:?}");
     assert_eq!(ids.iter().map(|(noun, _)| *noun).collect::<BTreeSet<_>>(), NODES.into());
@@ -156,10 +209,44 @@ async fn root_fields_answer_as_if_the_other_account_did_not_exist() {
         assert_eq!(refused["errors"][0]["extensions"]["code"], "NOT_FOUND", "{noun}: {refused}");
         same(refused, bob.ask(stop, json!({ "id": nobodys })).await, noun);
     }
+    // Rates have no identifiers: each account has its own.
+    let rate = r#"mutation { setCostRate(input: { validFrom: "2026-11-20" }) { account { slug costRates { validFrom } } } }"#;
+    let set = ada.query(rate, json!({})).await["setCostRate"]["account"].take();
+    assert_eq!(set, json!({ "slug": "ada", "costRates": [{ "validFrom": "2026-11-20" }] }));
+    let delete = r#"mutation { deleteCostRate(validFrom: "2026-11-20") { account { slug costRates { validFrom } } userErrors { field } } }"#;
+    let refused = bob.query(delete, json!({})).await["deleteCostRate"].take();
+    let expected =
+        json!({ "account": { "slug": "bob", "costRates": [] }, "userErrors": [{ "field": "validFrom" }] });
+    assert_eq!(refused, expected);
+    let rates = "{ viewer { account { costRates { validFrom } usage { clusterSeconds } functions { prefix }
+        usageTable(from: \"2026-11-01\", to: \"2026-12-01\") { day } } } }";
+    app.fold_usage().await;
+    let of_ada = ada.query(rates, json!({})).await["viewer"]["account"].take();
+    assert_eq!(of_ada["costRates"], json!([{ "validFrom": "2026-11-20" }]));
+    assert_eq!(of_ada["usage"]["clusterSeconds"], 7_200.0);
+    let nothing =
+        json!({ "costRates": [], "usage": { "clusterSeconds": 0.0 }, "functions": [], "usageTable": [] });
+    assert_eq!(bob.query(rates, json!({})).await["viewer"]["account"], nothing);
+
     let state = "query($id: ID!) { cluster(id: $id) { desiredState } }";
     assert_eq!(
         ada.query(state, json!({ "id": number.to_string() })).await["cluster"]["desiredState"],
         "RUNNING"
+    );
+
+    let refuse =
+        "mutation { setDataPolicy(input: { class: LOGS, accepted: false }) { userErrors { code } } }";
+    ada.query(refuse, json!({})).await;
+    let policies = "{ viewer { account { dataPolicies { class accepted } errorGroups { totalCount } } } }";
+    let of = async |member: &Member| member.query(policies, json!({})).await["viewer"]["account"].clone();
+    let (of_ada, of_bob) = (of(&ada).await, of(&bob).await);
+    assert_eq!(
+        (&of_ada["dataPolicies"][7]["accepted"], &of_ada["errorGroups"]["totalCount"]),
+        (&json!(false), &json!(1))
+    );
+    assert_eq!(
+        (&of_bob["dataPolicies"][7]["accepted"], &of_bob["errorGroups"]["totalCount"]),
+        (&json!(true), &json!(0))
     );
     app.stop().await;
 }
@@ -211,6 +298,47 @@ async fn the_coiled_client_is_told_of_its_own_account_only() {
     for path in ["/api/v2/user/me", "/api/v2/user/me/memberships"] {
         assert_eq!(app.anonymous(Method::GET, path).send().await.unwrap().status(), 401, "{path}");
     }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn spans_with_code_metrics_and_profiles_are_the_accounts_own() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let number = ada.reported(&report()).await;
+    // The same scheduler, span, hash and profile in the other account, with other values and without the text.
+    let mut other = report();
+    other["spans"][0]["path"] = json!(["mine"]);
+    other["code"] = json!([]);
+    other["fine_metrics"][0]["cells"][0][4] = json!(7);
+    other["profiles"][0]["samples"] = json!(5);
+    let bobs = bob.reported(&other).await;
+    let span = uuid(30);
+    for (slug, status) in [("ada", 404), ("bob", 404)] {
+        let path = format!("/api/v2/analytics/{slug}/cluster/{number}/span/{span}");
+        let told =
+            bob.request(Method::POST, &path).json(&json!({ "start": 1, "stop": 2 })).send().await.unwrap();
+        assert_eq!(told.status(), status, "{slug}");
+        let nobodys = format!("/api/v2/analytics/{slug}/cluster/{}/span/{span}", number + bobs);
+        let of_nobody =
+            bob.request(Method::POST, &nobodys).json(&json!({ "start": 1, "stop": 2 })).send().await;
+        assert_eq!(told.text().await.unwrap(), of_nobody.unwrap().text().await.unwrap());
+    }
+    let path = format!("/api/v2/analytics/bob/cluster/{bobs}/span/{span}");
+    let told = bob.request(Method::POST, &path).json(&json!({ "start": 1, "stop": 2 })).send().await.unwrap();
+    assert_eq!(told.status(), 200);
+    let query =
+        "{ viewer { account { clusters { nodes { fineMetrics(unit: \"seconds\") { total } profile { samples }
+        spans { nodes { tag clientStartedAt code { snippet { text } } } } } } } } }";
+    let seen = async |member: &Member| {
+        member.query(query, json!({})).await["viewer"]["account"]["clusters"]["nodes"].clone()
+    };
+    let of = |tag: &str, started: Value, text: Value, seconds: f64, samples: i64| {
+        json!([{ "fineMetrics": { "total": seconds }, "profile": { "samples": samples }, "spans": { "nodes": [
+            { "tag": tag, "clientStartedAt": started, "code": [[{ "snippet": { "text": text } }]] }] } }])
+    };
+    assert_eq!(seen(&ada).await, of("etl", Value::Null, json!("x = 1"), 2.0, 3));
+    assert_eq!(seen(&bob).await, of("mine", json!("1970-01-01T00:00:01+00:00"), Value::Null, 7.0, 5));
     app.stop().await;
 }
 

@@ -3,10 +3,10 @@
 use std::{cell::RefCell, sync::Once};
 
 use entity::ids::ClusterId;
-use harness::{Member, ReportBuilder, TestApp};
+use harness::{Member, ReportBuilder, TestApp, error, event, log_line, sample, span, usage, worker};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseBackend, EntityTrait,
-    IntoActiveModel, QueryFilter, Statement,
+    IntoActiveModel, QueryFilter, Statement, TransactionTrait,
 };
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
@@ -142,4 +142,173 @@ async fn explain(connection: &sea_orm::DatabaseConnection, sql: &str) -> String 
     let rows = connection.query_all_raw(Statement::from_string(backend, sql)).await.unwrap();
     let column = if backend == DatabaseBackend::Postgres { 0 } else { 3 };
     rows.iter().map(|row| row.try_get_by_index::<String>(column).unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+/// Clusters with so much of everything that an index is worth its while. Returns the last one's number.
+async fn fill_clusters(app: &TestApp, member: &Member) -> i64 {
+    let mut number = 0;
+    for cluster in 0..4_u32 {
+        let errors = (0..200_u128).map(|n| {
+            let mut error = error(n, 1, 1);
+            let letters: String = n.to_string().bytes().map(|digit| char::from(digit + 49)).collect();
+            error["message"] = json!(format!("no {letters} on {cluster}"));
+            error["at"] = json!(1_795_172_400 + n);
+            error
+        });
+        let samples = (0..1_000_i64).flat_map(|n| {
+            [None, Some(1), Some(2)].map(|of| sample(of, 600_000 * n, json!({ "cpu_cores": 1 })))
+        });
+        let spans = (0..500_u32).map(|n| span(n.into(), None, &["etl"], n.into(), None));
+        let report = ReportBuilder::new(&format!("Scheduler-{cluster}"), 1)
+            .with("/sent_at", 1_795_172_400 + 600_000)
+            .with("/errors", errors.collect::<Vec<_>>())
+            .with("/samples", samples.collect::<Vec<_>>())
+            .with("/workers", json!([worker(1), worker(2)]))
+            .with("/spans", spans.collect::<Vec<_>>())
+            .with("/events", (0..1_000).map(|n| event(n, "mine", 1)).collect::<Vec<_>>())
+            .with("/logs", (0..1_000).map(|n| log_line(n, "line")).collect::<Vec<_>>())
+            .with("/usage", (0..100).map(|n| usage(24 * n, 1)).collect::<Vec<_>>());
+        number = member.reported(&report.build()).await;
+    }
+    app.fold_usage().await;
+    let database = app.database.connection().await;
+    // SQLite plans without statistics, since nobody gathers them there.
+    if database.get_database_backend() == DatabaseBackend::Postgres {
+        database.execute_unprepared("ANALYZE").await.unwrap();
+    }
+    number
+}
+
+/// How the database means to carry a statement out, whatever its values are.
+async fn plan_of(app: &TestApp, sql: &str) -> String {
+    let database = app.database.connection().await;
+    if database.get_database_backend() != DatabaseBackend::Postgres {
+        return explain(&database, &format!("EXPLAIN QUERY PLAN {sql}")).await;
+    }
+    let transaction = database.begin().await.unwrap();
+    // Reading all of it is best while a table is as small as in a test.
+    for setting in ["enable_seqscan = off", "plan_cache_mode = force_generic_plan"] {
+        transaction.execute_unprepared(&format!("SET LOCAL {setting}")).await.unwrap();
+    }
+    transaction.execute_unprepared(&format!("PREPARE wanted AS {sql}")).await.unwrap();
+    let values = (1..100).take_while(|n| sql.contains(&format!("${n}"))).map(|_| "NULL").collect::<Vec<_>>();
+    let explain = format!("EXPLAIN (COSTS OFF) EXECUTE wanted({})", values.join(", "));
+    let rows = transaction.query_all_raw(Statement::from_string(DatabaseBackend::Postgres, explain)).await;
+    let rows = rows.unwrap();
+    rows.iter().map(|row| row.try_get_by_index::<String>(0).unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+/// The index that finds the rows of a table in order, or a range of them, and the range as each database tells it.
+struct Found {
+    table: &'static str,
+    sqlite: &'static str,
+    postgres: [&'static str; 2],
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+async fn what_is_read_by_time_is_a_range_of_an_index() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = fill_clusters(&app, &ada).await;
+    let range = "metrics: [CPU], from: \"2026-11-20T13:00:00Z\", to: \"2026-11-20T14:00:00Z\"";
+    let days = "from: \"2026-12-01\", to: \"2026-12-20\"";
+    let page = "pageInfo { endCursor }";
+    let of_cluster = |field: &str| format!("cluster(id: \"{number}\") {{ {field} }}");
+    let of_account = |field: &str| format!("account(slug: \"ada\") {{ {field} }}");
+    let cases = [
+        (
+            of_cluster(&format!("series({range}) {{ points {{ value }} }}")),
+            Found {
+                table: "cluster_sample_chunks",
+                sqlite: "SEARCH cluster_sample_chunks USING INDEX sqlite_autoindex_cluster_sample_chunks_1 \
+                         (account_id=? AND cluster_id=? AND started_at>? AND started_at<?)",
+                postgres: ["cluster_sample_chunks_default_pkey", "(started_at >= "],
+            },
+        ),
+        (
+            of_cluster(&format!("workers {{ nodes {{ series({range}) {{ points {{ value }} }} }} }}")),
+            Found {
+                table: "worker_sample_chunks",
+                sqlite: "SEARCH worker_sample_chunks USING INDEX sqlite_autoindex_worker_sample_chunks_1 \
+                         (account_id=? AND cluster_id=? AND worker_id=? AND started_at>? AND started_at<?)",
+                postgres: ["worker_sample_chunks_default_pkey", "(started_at >= "],
+            },
+        ),
+        (
+            of_cluster(&format!("spans(first: 100 AFTER) {{ nodes {{ tag }} {page} }}")),
+            Found {
+                table: "spans",
+                sqlite: "SEARCH spans USING INDEX spans_enqueued_idx \
+                         (account_id=? AND cluster_id=? AND (enqueued_at,id)>(?,?))",
+                postgres: ["spans_enqueued_idx", "(ROW(enqueued_at, id) > ROW("],
+            },
+        ),
+        (
+            of_cluster(&format!("events(first: 100 AFTER) {{ nodes {{ topic }} {page} }}")),
+            Found {
+                table: "events",
+                sqlite: "SEARCH events USING INDEX sqlite_autoindex_events_1 \
+                         (account_id=? AND cluster_id=? AND (occurred_at,id)>(?,?))",
+                postgres: ["events_default_pkey", "(ROW(occurred_at, id) > ROW("],
+            },
+        ),
+        (
+            of_cluster(&format!("logs(first: 100 AFTER) {{ nodes {{ message }} {page} }}")),
+            Found {
+                table: "log_lines",
+                sqlite: "SEARCH log_lines USING INDEX sqlite_autoindex_log_lines_1 \
+                         (account_id=? AND cluster_id=? AND (logged_at,id)>(?,?))",
+                postgres: ["log_lines_default_pkey", "(ROW(logged_at, id) > ROW("],
+            },
+        ),
+        (
+            of_account(&format!("errorGroups(first: 100 AFTER) {{ nodes {{ title }} {page} }}")),
+            Found {
+                table: "error_groups",
+                sqlite: "SEARCH error_groups USING INDEX error_groups_seen_idx \
+                         (account_id=? AND (last_seen_at,id)<(?,?))",
+                postgres: ["error_groups_seen_idx", "(ROW(last_seen_at, id) < ROW("],
+            },
+        ),
+        (
+            of_account(&format!("usageTable({days}) {{ day }}")),
+            Found {
+                table: "usage_days",
+                sqlite: "SEARCH usage_days USING INDEX sqlite_autoindex_usage_days_1 \
+                         (account_id=? AND day>? AND day<?)",
+                postgres: ["usage_days_pkey", "(day >= "],
+            },
+        ),
+        (
+            of_account(&format!("functions({days}) {{ prefix }}")),
+            Found {
+                table: "function_usage_days",
+                sqlite: "SEARCH function_usage_days USING INDEX sqlite_autoindex_function_usage_days_1 \
+                         (account_id=? AND day>? AND day<?)",
+                postgres: ["function_usage_days_pkey", "(day >= "],
+            },
+        ),
+    ];
+    for (field, Found { table, sqlite, postgres }) in cases {
+        let query = |after: &str| format!("{{ {} }}", field.replace(" AFTER", after));
+        let first = ada.query(&query(""), json!({})).await;
+        let cursor = first.pointer("/cluster").or(first.pointer("/account")).and_then(Value::as_object);
+        let cursor = cursor.and_then(|fields| fields.values().next()?["pageInfo"]["endCursor"].as_str());
+        let after = cursor.map(|cursor| format!(", after: \"{cursor}\"")).unwrap_or_default();
+        let (_, statements) = statements_of(ada.query(&query(&after), json!({}))).await;
+        let from = format!("FROM \"{table}\"");
+        let statement = statements.iter().find(|sql| sql.contains(&from));
+        let statement = statement.unwrap_or_else(|| panic!("{table}: {statements:?}"));
+        let plan = plan_of(&app, statement).await;
+        if app.database.url().starts_with("sqlite") {
+            assert_eq!(plan.lines().next(), Some(sqlite), "{statement}\n{plan}");
+            let sorted = plan.contains("TEMP B-TREE FOR ORDER BY");
+            assert!(!sorted || table == "function_usage_days", "{statement}\n{plan}");
+        } else {
+            assert!(postgres.iter().all(|part| plan.contains(part)), "{postgres:?}\n{statement}\n{plan}");
+            assert!(cursor.is_none() || !plan.contains("Sort"), "{statement}\n{plan}");
+        }
+    }
+    app.stop().await;
 }

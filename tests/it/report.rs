@@ -38,7 +38,8 @@ async fn the_answer_acknowledges_and_directs() {
     assert!((1..1 << 53).contains(&number));
     let expected = json!({
         "acknowledged": 7, "cluster_id": number, "interval_seconds": 15.0,
-        "desired_state": "running", "resend": false,
+        "desired_state": "running", "resend": false, "accepts": [
+            "basic", "tasks", "dask_errors", "user_errors", "code", "profiles", "events", "logs"],
     });
     assert_eq!(first, expected);
     // The same report again, and an older one, are taken as well and change nothing.

@@ -7,12 +7,14 @@ use entity::{
     ids::{ClusterId, UserId},
 };
 
+use super::privacy::accepted_part;
 use crate::{
     auth::Viewer,
     clock::Clock,
     domain::{
         cluster_id::cluster_id,
-        report::{Acknowledgement, Report},
+        data_class::Accepted,
+        report::{Acknowledgement, Class, Report},
     },
     store::{AccountStore, NOTHING, Store, StoreError, Write},
 };
@@ -59,33 +61,67 @@ impl Reports {
             return Err(ReportError::AccountMismatch(account.as_str().to_owned()));
         }
         let (sequence, base, interval) = (report.sequence, report.base, report.interval_seconds);
-        let (reports, report, user) = (self.clone(), Arc::new(report), viewer.user_id());
-        let write = move |store: AccountStore| -> Write<Before> {
-            let (reports, report) = (reports.clone(), Arc::clone(&report));
-            Box::pin(async move { reports.record_all(&store, user, &report).await })
+        let (store, report, user) = (self.store.for_viewer(viewer), Arc::new(report), viewer.user_id());
+        let (before, accepted) = loop {
+            // Before the transaction, in which others would wait for it.
+            let accepted = store.accepted().await?;
+            let part = accepted_part(&report, &accepted).await;
+            let reports = self.clone();
+            let wanted = accepted.clone();
+            let write = move |store: AccountStore| -> Write<Option<Before>> {
+                let (reports, part, accepted) = (reports.clone(), Arc::clone(&part), wanted.clone());
+                Box::pin(async move { reports.record_all(&store, user, &part, &accepted).await })
+            };
+            if let Some(before) = store.write(write).await? {
+                break (before, accepted);
+            }
         };
-        let before = self.store.for_viewer(viewer).write(write).await?;
         Ok(Acknowledgement {
             acknowledged: sequence.get(),
             cluster_id: before.cluster.0,
             interval_seconds: interval.get().clamp(self.min_interval_seconds, MAX_INTERVAL_SECONDS),
             desired_state: before.desired_state.into(),
             resend: base.is_some_and(|base| base.get() > before.complete_until),
+            accepts: accepted.classes().map(Class::from).collect(),
         })
     }
 
+    /// Stores a report that is what the account accepted; nothing, if it accepts something else by now.
     async fn record_all(
         &self,
         store: &AccountStore,
         user: UserId,
         report: &Report,
-    ) -> Result<Before, StoreError> {
+        accepted: &Accepted,
+    ) -> Result<Option<Before>, StoreError> {
+        if store.accepted().await? != *accepted {
+            return Ok(None);
+        }
         let before = self.record_cluster(store, user, report).await?;
         let (cluster, sequence) = (before.cluster, report.sequence.get());
         store.record_task_groups(cluster, sequence, &report.task_groups).await?;
         store.record_computations(cluster, sequence, &report.computations).await?;
         store.record_errors(cluster, &report.errors).await?;
-        Ok(before)
+        store.record_usage(cluster, sequence, &report.usage).await?;
+        store.record_events(cluster, &report.events).await?;
+        store.record_logs(cluster, &report.logs).await?;
+        if before.is_newest {
+            store.record_receipt(cluster, accepted, &report.receipt).await?;
+        }
+        store.record_environments(cluster, &report.environments).await?;
+        store.record_workers(cluster, sequence, &report.workers).await?;
+        store.record_clients(cluster, sequence, &report.clients).await?;
+        store.record_thread_history(cluster, &report.thread_history).await?;
+        store.record_samples(cluster, &report.samples).await?;
+        store.record_spans(cluster, sequence, &report.spans).await?;
+        store.record_fine_metrics(cluster, sequence, &report.fine_metrics).await?;
+        store.record_profiles(cluster, &report.profiles).await?;
+        // Last, because reports of all of the account's clusters meet in these rows.
+        let (now, texts) = (self.clock.timestamp(), report.code.iter());
+        store.record_code(now, texts.map(|code| (&code.hash, code.text.as_str()))).await?;
+        store.touch_code(now, report.code_hashes()).await?;
+        store.record_error_groups(&report.errors).await?;
+        Ok(Some(before))
     }
 
     async fn record_cluster(
@@ -102,6 +138,7 @@ impl Reports {
                     cluster: known.id,
                     desired_state: known.desired_state,
                     complete_until: known.complete_until,
+                    is_newest: report.sequence.get() > known.sequence,
                 };
                 store.update_cluster(known, now, report).await?;
                 return Ok(before);
@@ -112,6 +149,7 @@ impl Reports {
                     cluster: id,
                     desired_state: cluster::DesiredState::Running,
                     complete_until: NOTHING,
+                    is_newest: true,
                 });
             }
         }
@@ -124,4 +162,6 @@ struct Before {
     cluster: ClusterId,
     desired_state: cluster::DesiredState,
     complete_until: i64,
+    /// Whether no report with a higher sequence was there.
+    is_newest: bool,
 }

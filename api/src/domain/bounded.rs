@@ -1,13 +1,13 @@
 //! Values from outside with their bounds in the type. Reading one checks it, so that an error carries the
 //! place of the wrong value, and its JSON Schema states the same bound.
 
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
 
 use chrono::{DateTime, Utc};
 use entity::Timestamp;
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{Error, SeqAccess, Visitor},
+    de::{Error, MapAccess, SeqAccess, Visitor},
 };
 use utoipa::{
     PartialSchema, ToSchema,
@@ -20,8 +20,25 @@ pub const MAX_EXACT_INTEGER: i64 = (1 << 53) - 1;
 /// The last second of the year 9999, after which RFC 3339 has no notation.
 const LAST_SECOND: f64 = 253_402_300_799.0;
 
+/// A value that is wrong only beside another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misplaced {
+    /// JSON pointer to it, from where the check began.
+    pub pointer: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl Misplaced {
+    /// The same, seen from further outside.
+    #[must_use]
+    pub fn within(self, list: &str, index: usize) -> Self {
+        Self { pointer: format!("/{list}/{index}{}", self.pointer), ..self }
+    }
+}
+
 /// Text of at most `MAX` characters. NUL, which PostgreSQL cannot store, becomes U+FFFD.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Text<const MAX: usize>(String);
 
 impl<const MAX: usize> Text<MAX> {
@@ -35,6 +52,14 @@ impl<const MAX: usize> Text<MAX> {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Puts a part of the text in its place.
+    pub fn shorten(&mut self, part: impl FnOnce(&str) -> Cow<'_, str>) {
+        if let Cow::Owned(part) = part(&self.0) {
+            debug_assert!(part.len() <= self.0.len(), "a part is not longer");
+            self.0 = part;
+        }
     }
 }
 
@@ -76,6 +101,21 @@ impl<T, const MAX: usize> List<T, MAX> {
     #[must_use]
     pub fn into_vec(self) -> Vec<T> {
         self.0
+    }
+
+    /// Takes all items out.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Keeps only some of the items.
+    pub fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
+        self.0.retain(keep);
+    }
+
+    /// The items, to be changed.
+    pub fn items_mut(&mut self) -> &mut [T] {
+        &mut self.0
     }
 }
 
@@ -190,6 +230,207 @@ impl PartialSchema for Seconds {
 
 impl ToSchema for Seconds {}
 
+impl Seconds {
+    /// Whole microseconds: sums of them are exact in any order.
+    #[must_use]
+    pub fn microseconds(self) -> i64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a float that is too large becomes the largest integer"
+        )]
+        let microseconds = (self.0 * 1e6).round() as i64;
+        microseconds.min(MAX_EXACT_INTEGER)
+    }
+}
+
+/// Any number that is one: neither infinite nor NaN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize)]
+pub struct Finite(f64);
+
+impl Finite {
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+/// Beyond this, sums of many numbers could become infinite.
+const MAX_FINITE: f64 = 1e100;
+
+impl<'de> Deserialize<'de> for Finite {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = f64::deserialize(deserializer)?;
+        if number.abs() <= MAX_FINITE {
+            Ok(Self(number))
+        } else {
+            Err(D::Error::custom(format_args!("not between -{MAX_FINITE:e} and {MAX_FINITE:e}")))
+        }
+    }
+}
+
+impl PartialSchema for Finite {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Number)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Double)))
+            .minimum(Some(-MAX_FINITE))
+            .maximum(Some(MAX_FINITE))
+            .into()
+    }
+}
+
+impl ToSchema for Finite {}
+
+/// At most `MAX` entries; reading stops at the first one too many.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map<K, V, const MAX: usize>(BTreeMap<K, V>);
+
+impl<K, V, const MAX: usize> Default for Map<K, V, MAX> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K, V, const MAX: usize> std::ops::Deref for Map<K, V, MAX> {
+    type Target = BTreeMap<K, V>;
+
+    fn deref(&self) -> &BTreeMap<K, V> {
+        &self.0
+    }
+}
+
+impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>, const MAX: usize> Deserialize<'de>
+    for Map<K, V, MAX>
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<K, V, const MAX: usize>(PhantomData<(K, V)>);
+
+        impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>, const MAX: usize> Visitor<'de>
+            for Entries<K, V, MAX>
+        {
+            type Value = Map<K, V, MAX>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "an object of at most {MAX} entries")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+                let mut map = BTreeMap::new();
+                while let Some((key, value)) = entries.next_entry()? {
+                    if map.len() == MAX {
+                        return Err(A::Error::custom(format_args!("more than {MAX} entries")));
+                    }
+                    map.insert(key, value);
+                }
+                Ok(Map(map))
+            }
+        }
+
+        deserializer.deserialize_map(Entries(PhantomData))
+    }
+}
+
+/// A SHA-256 as 64 lower-case hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Digest(String);
+
+impl Digest {
+    /// The digest of a text in UTF-8.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        use sha2::Digest as _;
+
+        Self(hex(&sha2::Sha256::digest(text.as_bytes())))
+    }
+
+    /// The digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Bytes as lower-case hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut digits, byte| {
+        for nibble in [byte >> 4, byte & 0xf] {
+            digits.push(char::from_digit(nibble.into(), 16).unwrap_or_default());
+        }
+        digits
+    })
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        if digits.len() == 64 && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
+            Ok(Self(digits))
+        } else {
+            Err(D::Error::custom("not 64 lower-case hexadecimal digits"))
+        }
+    }
+}
+
+impl PartialSchema for Digest {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[0-9a-f]{64}$")).into()
+    }
+}
+
+impl ToSchema for Digest {}
+
+/// Any JSON of at most `MAX` bytes, kept as its text. NUL in it, which PostgreSQL cannot store, becomes U+FFFD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Json<const MAX: usize>(String);
+
+impl<const MAX: usize> Json<MAX> {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text of another value in its place, unless that is longer than this may be.
+    pub fn replace(&mut self, value: &serde_json::Value) {
+        let text = value.to_string();
+        if text.len() <= MAX {
+            self.0 = text;
+        }
+    }
+}
+
+impl<'de, const MAX: usize> Deserialize<'de> for Json<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut value = serde_json::Value::deserialize(deserializer)?;
+        let mut text = value.to_string();
+        if text.contains("\\u0000") {
+            replace_nul(&mut value);
+            text = value.to_string();
+        }
+        if text.len() > MAX {
+            return Err(D::Error::custom(format_args!("longer than {MAX} bytes as JSON")));
+        }
+        Ok(Self(text))
+    }
+}
+
+fn replace_nul(value: &mut serde_json::Value) {
+    use serde_json::Value;
+
+    let replaced = |text: &str| text.replace('\0', "\u{fffd}");
+    match value {
+        Value::String(text) => *text = replaced(text),
+        Value::Array(items) => items.iter_mut().for_each(replace_nul),
+        Value::Object(fields) => {
+            let entries = std::mem::take(fields).into_iter();
+            *fields = entries.map(|(name, value)| (replaced(&name), value)).collect();
+            fields.values_mut().for_each(replace_nul);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// A point in time as Dask writes it: seconds since 1970-01-01 UTC, up to the year 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnixTime(DateTime<Utc>);
@@ -238,6 +479,14 @@ mod tests {
         assert_eq!(read(r#""äöü""#).expect("three characters"), "äöü");
         assert_eq!(read(r#""a\u0000b""#).expect("NUL is replaced"), "a\u{fffd}b");
         assert!(read(r#""abcd""#).is_err());
+    }
+
+    #[test]
+    fn nul_is_replaced_wherever_json_has_one_and_nowhere_else() {
+        let json = r#"{"a\u0000": ["\u0000b", "\\u0000", {"\u0000": 1}]}"#;
+        let read: Json<100> = serde_json::from_str(json).expect("JSON");
+        let expected = r#"{"a?":["?b","\\u0000",{"?":1}]}"#.replace('?', "\u{fffd}");
+        assert_eq!(read.as_str(), expected);
     }
 
     #[test]

@@ -2,8 +2,22 @@
 //! parsed here, once, into types that need no second check.
 
 pub mod bounded;
+pub mod client_span;
 pub mod cluster_id;
+pub mod cost;
+pub mod data_class;
+pub mod environment;
+pub mod fine_metric;
+pub mod fingerprint;
+pub mod metric;
+pub mod profile;
 pub mod report;
+pub mod retention;
 pub mod role;
+pub mod sample_chunk;
+pub mod series;
 pub mod slug;
+pub mod source;
+pub mod span;
 pub mod token;
+pub mod usage;

@@ -9,17 +9,33 @@ use entity::{
 
 use super::{
     account::Account,
+    client::Client,
     computation::Computation,
     connection::{Connection, PageArguments, connect},
-    error::ApiError,
+    data_policy::PrivacyReceipt,
+    environment::{Environment, PackageMismatch, mismatches},
+    error::{ApiError, Unsealed},
     error_occurrence::ErrorOccurrence,
+    event::Event,
+    fine_metric::{FineMetricArguments, FineMetrics},
     id::GlobalId,
+    loaders::ClusterUsage,
+    log_line::{LogArguments, LogLine, LogSource, logs},
+    profile::{Profile, ProfileArguments},
     scalar::BigInt,
     scope::AccountScope,
+    series::{SampleMetric, Series, SeriesArguments},
+    span::{self, Span},
     task_group::TaskGroup,
+    thread_change::ThreadChange,
+    usage::{self, Usage, UsageHour},
     user::User,
+    worker::Worker,
 };
-use crate::store::{ComputationSort, ErrorParent, ErrorSort, TaskGroupParent, TaskGroupSort};
+use crate::store::{
+    ClientSort, ComputationSort, ErrorParent, ErrorSort, EventParent, EventSort, SeriesParent, SpanParent,
+    SpanSort, TaskGroupParent, TaskGroupSort, ThreadChangeSort, WorkerParent, WorkerSort,
+};
 
 /// A Dask cluster: everything one scheduler process did, live or long gone.
 pub(super) struct Cluster {
@@ -34,6 +50,15 @@ impl Cluster {
 
     pub(super) async fn find(scope: &AccountScope, id: ClusterId) -> Result<Option<Self>, ApiError> {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
+    }
+
+    /// The last moment the scheduler told of, by its clock.
+    pub(super) fn last_known(row: &Model) -> DateTime<Utc> {
+        row.closed_at.map_or(row.reported_at.0, |closed| closed.0.max(row.reported_at.0))
+    }
+
+    fn dropped_of(&self, section: &str) -> BigInt {
+        BigInt(self.row.dropped.0.get(section).copied().unwrap_or(0))
     }
 
     /// The cluster a row of this scope refers to.
@@ -156,10 +181,39 @@ impl Cluster {
     /// What the reporter had to give up because there was too much of it at once.
     async fn dropped(&self) -> DroppedItems {
         DroppedItems {
-            computations: BigInt(self.row.dropped_computations),
-            task_groups: BigInt(self.row.dropped_task_groups),
-            errors: BigInt(self.row.dropped_errors),
+            computations: self.dropped_of("computations"),
+            task_groups: self.dropped_of("task_groups"),
+            errors: self.dropped_of("errors"),
+            environments: self.dropped_of("environments"),
+            workers: self.dropped_of("workers"),
+            clients: self.dropped_of("clients"),
+            thread_history: self.dropped_of("thread_history"),
+            samples: self.dropped_of("samples"),
+            spans: self.dropped_of("spans"),
+            fine_metrics: self.dropped_of("fine_metrics"),
+            code: self.dropped_of("code"),
+            profiles: self.dropped_of("profiles"),
+            events: self.dropped_of("events"),
+            logs: self.dropped_of("logs"),
+            usage: self.dropped_of("usage"),
         }
+    }
+
+    /// What it used over its whole life, and what that cost.
+    async fn usage(&self) -> Result<Usage, ApiError> {
+        let days = self.scope.loader.load_one(ClusterUsage(self.row.id)).await?.unwrap_or_default();
+        let rates = self.scope.rates().await?;
+        Ok(Usage::of_days(rates, &days))
+    }
+
+    /// The same by the hour, the first hour first. At most 10,000 hours, over all
+    /// clusters that are asked for.
+    async fn usage_hours(
+        &self,
+        #[graphql(desc = "Only hours that begin at this time or later.")] from: Option<DateTime<Utc>>,
+        #[graphql(desc = "Only hours that begin before this time.")] to: Option<DateTime<Utc>>,
+    ) -> Result<Vec<UsageHour>, ApiError> {
+        usage::hours(&self.scope, self.row.id, from, to).await
     }
 
     /// What was submitted to it, the newest first.
@@ -202,6 +256,187 @@ impl Cluster {
         let parent = ErrorParent::Cluster(self.row.id);
         connect(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
     }
+
+    /// What Dask or a user logged with `log_event`, in the order it happened.
+    async fn events(
+        &self,
+        #[graphql(desc = "Only what was published under one of these, at most 100; all if absent.")]
+        topics: Option<Vec<String>>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<Event>, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        at_most("topics", topics.as_deref(), 100)?;
+        let parent = EventParent { cluster: self.row.id, topics };
+        connect(&self.scope, parent, EventSort::OldestFirst, page, Event::new).await
+    }
+
+    /// Lines of the logs of its scheduler, workers and nannies, in the order they were written. With `match`, one
+    /// page reads at most 1,000 lines: it may hold fewer lines than asked for, or none, while `hasNextPage` (with
+    /// `last`, `hasPreviousPage`) says that there is more to search and the cursor where to go on. `totalCount`
+    /// counts the lines that are searched; one that cannot be decrypted matches nothing. One query may search 50 pages.
+    #[expect(clippy::too_many_arguments, reason = "each is one of the field's")]
+    async fn logs(
+        &self,
+        #[graphql(desc = "Only lines of one of these levels, as `WARNING`, at most 20; all if absent.")]
+        levels: Option<Vec<String>>,
+        #[graphql(desc = "Only lines of these kinds of process, at most 20; all if absent.")] sources: Option<
+            Vec<LogSource>,
+        >,
+        #[graphql(desc = "Only lines of the worker with this UUID, and of its nanny.")] worker_id: Option<ID>,
+        #[graphql(name = "match", desc = "Only lines that contain this text, in upper or lower case.")]
+        words: Option<String>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<LogLine>, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        at_most("levels", levels.as_deref(), 20)?;
+        at_most("sources", sources.as_deref(), 20)?;
+        let arguments = LogArguments { levels, sources, worker_id, words };
+        logs(&self.scope, self.row.id, arguments, page).await
+    }
+
+    /// What was sent, kept back and dropped of each class of its data.
+    async fn privacy(&self) -> Result<PrivacyReceipt, ApiError> {
+        PrivacyReceipt::of(&self.scope, self.row.id).await
+    }
+
+    /// The software the scheduler runs on; null when it did not tell.
+    async fn environment(&self) -> Result<Option<Environment>, ApiError> {
+        Environment::find(&self.scope, self.row.id, self.row.environment_id).await
+    }
+
+    /// Packages, and Python itself as `python`, of which the scheduler and all workers and clients it ever had do
+    /// not have the same version; by name.
+    async fn environment_mismatches(&self) -> Result<Vec<PackageMismatch>, ApiError> {
+        mismatches(&self.scope, self.row.id, self.row.environment_id).await
+    }
+
+    /// The worker processes it ever had, in the order they joined.
+    async fn workers(
+        &self,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only those that are there (true), or only those that left (false).")] alive: Option<
+            bool,
+        >,
+    ) -> Result<Connection<Worker>, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        let parent = WorkerParent { cluster: self.row.id, alive };
+        connect(&self.scope, parent, WorkerSort::OldestFirst, page, Worker::new).await
+    }
+
+    /// The clients that ever were connected to it, in the order they connected.
+    async fn clients(
+        &self,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<Client>, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        connect(&self.scope, self.row.id, ClientSort::OldestFirst, page, Client::new).await
+    }
+
+    /// How many threads it had since when, the first change first.
+    async fn thread_history(
+        &self,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<ThreadChange>, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        let sort = ThreadChangeSort::OldestFirst;
+        connect(&self.scope, self.row.id, sort, page, |_, row| ThreadChange::from(row)).await
+    }
+
+    /// What was measured of it as a whole, over time.
+    async fn series(
+        &self,
+        #[graphql(desc = "What was measured; the answer has one series for each, in this order.")]
+        metrics: Vec<SampleMetric>,
+        #[graphql(
+            desc = "From when on, by the scheduler's clock; from the start if not given, but at most 31 days."
+        )]
+        from: Option<DateTime<Utc>>,
+        #[graphql(
+            desc = "Until before when, by the scheduler's clock; until the end, or the last report, if not given."
+        )]
+        to: Option<DateTime<Utc>>,
+        #[graphql(
+            desc = "Seconds summed up in one point, at least 1; as few as make at most 2,000 points if not given."
+        )]
+        bucket_seconds: Option<i32>,
+    ) -> Result<Vec<Series>, ApiError> {
+        let arguments = SeriesArguments { metrics, from, to, bucket_seconds };
+        let life = (self.row.started_at.0, Self::last_known(&self.row));
+        arguments.read(&self.scope, SeriesParent::Cluster(self.row.id), life).await
+    }
+
+    /// Its spans, in the order their tasks arrived.
+    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
+    async fn spans(
+        &self,
+        #[graphql(desc = "Only spans that lie in no other one of the list.", default)] roots: bool,
+        #[graphql(
+            desc = "Only spans with at least one of these tags anywhere on their path, 1 to 100 of them."
+        )]
+        tags: Option<Vec<String>>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<Span>, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        let parent = SpanParent::Cluster(self.row.id, span::filter(roots, tags)?);
+        connect(&self.scope, parent, SpanSort::OldestFirst, page, Span::new).await
+    }
+
+    /// Fine performance metrics of all spans together and of what belongs to none; null when there are none.
+    async fn fine_metrics(
+        &self,
+        #[graphql(desc = "Only values in this unit, such as `seconds` or `bytes`.")] unit: Option<String>,
+        #[graphql(desc = "At most so many values, 1 to 5000; 1000 unless given.")] first: Option<i32>,
+    ) -> Result<Option<FineMetrics>, ApiError> {
+        FineMetrics::of_cluster(&self.scope, self.row.id, FineMetricArguments { unit, first }).await
+    }
+
+    /// The statistical profile of a time: all windows that begin in it, merged. Null when there is none, and null,
+    /// with an error, when none of them can be decrypted. The profiles of one query merge 1,000 windows at the most.
+    async fn profile(
+        &self,
+        #[graphql(desc = "From when on, by the scheduler's clock; from its start unless given.")]
+        from: Option<DateTime<Utc>>,
+        #[graphql(desc = "Before when; until now unless given.")] to: Option<DateTime<Utc>>,
+        #[graphql(
+            desc = "Leave out what was part of a smaller share of the samples than this, 0 to 1.",
+            default = 0.001
+        )]
+        min_share: f64,
+    ) -> Unsealed<Profile> {
+        Profile::find(&self.scope, self.row.id, ProfileArguments { from, to, min_share }).await.transpose()
+    }
+}
+
+/// A list in an argument has its bound, since each item is a value of the statement.
+fn at_most<T>(argument: &'static str, items: Option<&[T]>, most: usize) -> Result<(), ApiError> {
+    if items.is_some_and(|items| items.len() > most) {
+        return Err(ApiError::InvalidArgument { argument, reason: format!("must be at most {most}") });
+    }
+    Ok(())
 }
 
 /// What a cluster last said of itself.
@@ -275,4 +510,28 @@ pub(super) struct DroppedItems {
     task_groups: BigInt,
     /// Errors.
     errors: BigInt,
+    /// Environments.
+    environments: BigInt,
+    /// Workers.
+    workers: BigInt,
+    /// Clients.
+    clients: BigInt,
+    /// Changes of the number of threads.
+    thread_history: BigInt,
+    /// Samples.
+    samples: BigInt,
+    /// Spans.
+    spans: BigInt,
+    /// Fine metrics of spans.
+    fine_metrics: BigInt,
+    /// Snippets of code.
+    code: BigInt,
+    /// Windows of the profile.
+    profiles: BigInt,
+    /// Events.
+    events: BigInt,
+    /// Log lines.
+    logs: BigInt,
+    /// Hours of usage.
+    usage: BigInt,
 }

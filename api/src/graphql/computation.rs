@@ -9,11 +9,13 @@ use entity::{
 
 use super::{
     cluster::Cluster,
+    code::CodeFrame,
     connection::{Connection, PageArguments, connect},
     error::ApiError,
     error_occurrence::ErrorOccurrence,
     id::GlobalId,
     scope::AccountScope,
+    span::Span,
     task_group::TaskGroup,
 };
 use crate::store::{ErrorParent, ErrorSort, TaskGroupParent, TaskGroupSort};
@@ -75,6 +77,16 @@ impl Computation {
     /// Seconds from submission to the end of the last task; null before.
     async fn wall_seconds(&self) -> Option<f64> {
         self.row.stopped_at.map(|stop| (stop.0 - self.row.started_at.0).as_seconds_f64())
+    }
+
+    /// The spans its task groups belong to, as far as they were reported.
+    async fn spans(&self) -> Result<Vec<Span>, ApiError> {
+        Span::find_all(&self.scope, self.row.cluster_id, &self.row.span_ids.0).await
+    }
+
+    /// Where the client's code called Dask for it: one stack per call, the outermost frame first.
+    async fn code(&self) -> Vec<Vec<CodeFrame>> {
+        CodeFrame::stacks(&self.scope, &self.row.code)
     }
 
     /// The task groups it uses, in the order they were first seen. One that other computations use, too, counts

@@ -88,6 +88,8 @@ pub(super) struct Connection<Node> {
     edges: Vec<Edge<Node>>,
     has_previous_page: bool,
     has_next_page: bool,
+    /// Where a search ended, if that is not where its first or last item stands.
+    reached: Option<(End, String)>,
     total: TotalCount,
 }
 
@@ -107,15 +109,16 @@ pub(super) async fn connect<Parent, S, Row, Node>(
 ) -> Result<Connection<Node>, ApiError>
 where
     AccountStore: ParentList<Parent, S, Row = Row>,
-    Parent: Copy + Eq + Hash + Send + Sync + 'static,
+    Parent: Clone + Eq + Hash + Send + Sync + 'static,
     S: Sort + Eq + Hash + 'static,
     Row: Clone + Send + Sync + 'static,
 {
     let request = page.request(sort)?;
-    let page = scope.loader.load_one(PageOf { parent, sort, request }).await?.unwrap_or_default();
+    let page =
+        scope.loader.load_one(PageOf { parent: parent.clone(), sort, request }).await?.unwrap_or_default();
     let loader = Arc::clone(&scope.loader);
     let total = move || -> BoxFuture<'static, _> {
-        let loader = Arc::clone(&loader);
+        let (loader, parent) = (Arc::clone(&loader), parent.clone());
         Box::pin(async move { Ok(loader.load_one(CountOf(parent, sort)).await?.unwrap_or_default()) })
     };
     Ok(Connection::new(page, sort, |row| node(scope, row), Box::new(total)))
@@ -137,8 +140,14 @@ impl<Node> Connection<Node> {
                 .into_iter()
                 .map(|(key, row)| Edge { cursor: write_cursor(sort, &key), node: node(row) })
                 .collect(),
+            reached: None,
             total,
         }
+    }
+
+    /// The same page of a search that looked on to the row at `key`, without finding more.
+    pub(super) fn reaching(self, sort: impl Sort, key: &Key, end: End) -> Self {
+        Self { reached: Some((end, write_cursor(sort, key))), ..self }
     }
 }
 
@@ -163,11 +172,12 @@ impl<Node: ObjectType> Connection<Node> {
 
     /// Where this page stands in the list.
     async fn page_info(&self) -> PageInfo {
+        let reached = |at| self.reached.iter().find(|(end, _)| *end == at).map(|(_, cursor)| cursor.clone());
         PageInfo {
             has_next_page: self.has_next_page,
             has_previous_page: self.has_previous_page,
-            start_cursor: self.edges.first().map(|edge| edge.cursor.clone()),
-            end_cursor: self.edges.last().map(|edge| edge.cursor.clone()),
+            start_cursor: reached(End::Last).or_else(|| Some(self.edges.first()?.cursor.clone())),
+            end_cursor: reached(End::First).or_else(|| Some(self.edges.last()?.cursor.clone())),
         }
     }
 

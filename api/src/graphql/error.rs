@@ -6,7 +6,7 @@ use async_graphql::{Error, ErrorExtensions};
 use entity::api_token::Scope;
 use uuid::Uuid;
 
-use crate::{auth::AuthError, error::Chain, store::StoreError};
+use crate::{auth::AuthError, error::Chain, seal::SealError, store::StoreError};
 
 /// An error a client may see.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -25,6 +25,12 @@ pub enum ApiError {
     /// The viewer may know the thing exists, but not do this with it.
     #[error("{0}")]
     Forbidden(String),
+    /// It is encrypted, and cannot be decrypted.
+    #[error("{0}")]
+    Sealed(SealError),
+    /// More is asked for than one answer holds.
+    #[error("{0}")]
+    TooMuch(&'static str),
     /// The store cannot be asked now; the same again may work later.
     #[error("the store is unavailable, try again later")]
     Unavailable(Arc<StoreError>),
@@ -33,12 +39,18 @@ pub enum ApiError {
     Internal(Arc<StoreError>),
 }
 
+/// What was encrypted. A failure makes this field null and leaves the rest of the answer as it is, where one of
+/// `Result<Option<T>, _>` would take everything with it up to the next nullable parent.
+pub(super) type Unsealed<T> = Option<Result<T, ApiError>>;
+
 impl ApiError {
     fn code(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "NOT_FOUND",
-            Self::InvalidArgument { .. } => "BAD_USER_INPUT",
+            Self::InvalidArgument { .. } | Self::TooMuch(_) => "BAD_USER_INPUT",
             Self::Forbidden(_) => "FORBIDDEN",
+            Self::Sealed(SealError::KeyMissing(_)) => "KEY_MISSING",
+            Self::Sealed(SealError::Damaged) => "DAMAGED",
             Self::Unavailable(_) => "UNAVAILABLE",
             Self::Internal(_) => "INTERNAL_SERVER_ERROR",
         }
@@ -53,7 +65,9 @@ impl From<StoreError> for ApiError {
 
 impl From<Arc<StoreError>> for ApiError {
     fn from(error: Arc<StoreError>) -> Self {
-        match *error {
+        match &*error {
+            StoreError::Sealed(error) => Self::Sealed(error.clone()),
+            StoreError::TooMuch(what) => Self::TooMuch(what),
             StoreError::Unavailable(_) | StoreError::Contention(_) => Self::Unavailable(error),
             StoreError::Conflict(_) | StoreError::Unexpected(_) => Self::Internal(error),
         }

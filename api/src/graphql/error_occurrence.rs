@@ -8,7 +8,13 @@ use entity::{
 };
 
 use super::{
-    cluster::Cluster, computation::Computation, error::ApiError, id::GlobalId, scope::AccountScope,
+    cluster::Cluster,
+    computation::Computation,
+    error::{ApiError, Unsealed},
+    error_group::{ErrorGroup, ErrorOrigin},
+    id::GlobalId,
+    scalar::BigInt,
+    scope::AccountScope,
     task_group::TaskGroup,
 };
 
@@ -72,19 +78,43 @@ impl ErrorOccurrence {
         self.row.exception_type.as_deref()
     }
 
-    /// The exception's text, as Dask gives it.
-    async fn message(&self) -> &str {
-        &self.row.message
+    /// The exception's text, as Dask gives it; null, with an error, when the key it is encrypted with is lost.
+    async fn message(&self) -> Unsealed<String> {
+        Some(self.scope.store.error_text(&self.row).map(|text| text.message).map_err(ApiError::from))
     }
 
-    /// The traceback, as Dask gives it; empty when a worker died instead of raising.
-    async fn traceback(&self) -> &str {
-        &self.row.traceback
+    /// The traceback, as Dask gives it; empty when a worker died instead of raising, and null, with an error,
+    /// when the key it is encrypted with is lost.
+    async fn traceback(&self) -> Unsealed<String> {
+        Some(self.scope.store.error_text(&self.row).map(|text| text.traceback).map_err(ApiError::from))
     }
 
     /// Address of the worker it happened on, if known.
     async fn worker(&self) -> Option<&str> {
         self.row.worker.as_deref()
+    }
+
+    /// The UUID of that worker, if known.
+    async fn worker_id(&self) -> Option<String> {
+        self.row.worker_id.map(|worker| worker.to_string())
+    }
+
+    /// Whose failure it is.
+    async fn origin(&self) -> ErrorOrigin {
+        self.row.origin.into()
+    }
+
+    /// How many attempts failed before this one and were tried again.
+    async fn retries(&self) -> BigInt {
+        BigInt(self.row.retries)
+    }
+
+    /// The errors that look like it; null for those stored before errors were grouped.
+    async fn group(&self) -> Result<Option<ErrorGroup>, ApiError> {
+        match self.row.group_id {
+            Some(id) => ErrorGroup::find(&self.scope, id).await,
+            None => Ok(None),
+        }
     }
 
     /// When the scheduler learnt of it, by its clock.

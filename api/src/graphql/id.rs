@@ -5,7 +5,10 @@ use std::str::FromStr;
 
 use async_graphql::ID;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use entity::ids::{AccountId, ClusterId, ComputationId, ErrorOccurrenceId, TaskGroupId, UserId};
+use entity::ids::{
+    AccountId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, SpanId, TaskGroupId, UserId,
+    WorkerId,
+};
 
 /// What a global identifier names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +19,9 @@ pub(super) enum GlobalId {
     Computation(AccountId, ClusterId, ComputationId),
     TaskGroup(AccountId, ClusterId, TaskGroupId),
     ErrorOccurrence(AccountId, ClusterId, ErrorOccurrenceId),
+    ErrorGroup(AccountId, ErrorGroupId),
+    Worker(AccountId, ClusterId, WorkerId),
+    Span(AccountId, ClusterId, SpanId),
 }
 
 impl GlobalId {
@@ -27,7 +33,10 @@ impl GlobalId {
             | Self::Cluster(account, _)
             | Self::Computation(account, ..)
             | Self::TaskGroup(account, ..)
-            | Self::ErrorOccurrence(account, ..) => account,
+            | Self::ErrorOccurrence(account, ..)
+            | Self::ErrorGroup(account, _)
+            | Self::Worker(account, ..)
+            | Self::Span(account, ..) => account,
         }
     }
 
@@ -44,6 +53,15 @@ impl GlobalId {
             }
             Self::ErrorOccurrence(account, cluster, id) => {
                 format!("ErrorOccurrence:{}:{cluster}:{}", account.0.simple(), id.0.simple())
+            }
+            Self::ErrorGroup(account, id) => {
+                format!("ErrorGroup:{}:{}", account.0.simple(), id.0.simple())
+            }
+            Self::Worker(account, cluster, id) => {
+                format!("Worker:{}:{cluster}:{}", account.0.simple(), id.0.simple())
+            }
+            Self::Span(account, cluster, id) => {
+                format!("Span:{}:{cluster}:{}", account.0.simple(), id.0.simple())
             }
         }
     }
@@ -64,6 +82,9 @@ impl GlobalId {
             "Computation" => Self::Computation(account, part(&mut parts)?, part(&mut parts)?),
             "TaskGroup" => Self::TaskGroup(account, part(&mut parts)?, part(&mut parts)?),
             "ErrorOccurrence" => Self::ErrorOccurrence(account, part(&mut parts)?, part(&mut parts)?),
+            "ErrorGroup" => Self::ErrorGroup(account, part(&mut parts)?),
+            "Worker" => Self::Worker(account, part(&mut parts)?, part(&mut parts)?),
+            "Span" => Self::Span(account, part(&mut parts)?, part(&mut parts)?),
             _ => return None,
         };
         // One thing has one identifier: other notations of the same numbers are not accepted.
@@ -93,6 +114,9 @@ mod tests {
             GlobalId::Computation(account, ClusterId(3), ComputationId(uuid)),
             GlobalId::TaskGroup(account, ClusterId(3), TaskGroupId(uuid)),
             GlobalId::ErrorOccurrence(account, ClusterId(3), ErrorOccurrenceId(uuid)),
+            GlobalId::ErrorGroup(account, ErrorGroupId(uuid)),
+            GlobalId::Worker(account, ClusterId(3), WorkerId(uuid)),
+            GlobalId::Span(account, ClusterId(3), SpanId(uuid)),
         ] {
             assert_eq!(GlobalId::parse(&id.into()), Some(id));
         }

@@ -1,17 +1,26 @@
 //! Rows and pages that several fields of one request ask for, read in one statement each.
 
-use std::{collections::HashMap, hash::Hash, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+    sync::Arc,
+};
 
 use async_graphql::dataloader::Loader;
 use entity::{
-    cluster, computation, error_occurrence,
-    ids::{ClusterId, ComputationId, TaskGroupId, UserId},
-    task_group, user,
+    cluster, computation, data_policy, data_receipt, error_group, error_occurrence, event,
+    ids::{AccountId, ClusterId, ComputationId, ErrorGroupId, TaskGroupId, UserId},
+    log_line, task_group, user,
 };
 
-use crate::store::{
-    AccountStore, ComputationSort, ErrorParent, ErrorSort, StoreError, TaskGroupParent, TaskGroupSort,
-    page::{Page, PageRequest},
+use super::usage::MAX_HOURS;
+use crate::{
+    domain::usage::Usage,
+    store::{
+        AccountStore, ComputationSort, ErrorGroupCounts, ErrorParent, ErrorSort, EventParent, EventSort,
+        LogParent, LogSort, StoreError, TaskGroupParent, TaskGroupSort,
+        page::{Page, PageRequest},
+    },
 };
 
 /// Reads for the loader of one request.
@@ -28,6 +37,53 @@ pub(super) struct PageOf<Parent, Sort> {
 /// The key of the number of items in a parent's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CountOf<Parent, Sort>(pub(super) Parent, pub(super) Sort);
+
+/// The key of what a cluster used, by day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ClusterUsage(pub(super) ClusterId);
+
+impl Loader<ClusterUsage> for Reader {
+    type Value = BTreeMap<i64, Usage>;
+    type Error = Arc<StoreError>;
+
+    async fn load(&self, keys: &[ClusterUsage]) -> Result<HashMap<ClusterUsage, Self::Value>, Self::Error> {
+        let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
+        let found = self.0.usage_by_cluster_and_day(&clusters).await?;
+        Ok(found.into_iter().map(|(cluster, days)| (ClusterUsage(cluster), days)).collect())
+    }
+}
+
+/// The key of what a cluster used in a range of hours. There is nothing for it when there are too many hours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ClusterHours {
+    pub(super) cluster: ClusterId,
+    pub(super) range: (i64, i64),
+}
+
+impl Loader<ClusterHours> for Reader {
+    type Value = Vec<(i64, Usage)>;
+    type Error = Arc<StoreError>;
+
+    async fn load(&self, keys: &[ClusterHours]) -> Result<HashMap<ClusterHours, Self::Value>, Self::Error> {
+        let mut alike: HashMap<(i64, i64), Vec<ClusterId>> = HashMap::new();
+        for key in keys {
+            alike.entry(key.range).or_default().push(key.cluster);
+        }
+        let mut found = HashMap::new();
+        for (range, clusters) in alike {
+            let hours = self.0.usage_hours(&clusters, range, MAX_HOURS + 1).await?;
+            if hours.len() as u64 > MAX_HOURS {
+                continue;
+            }
+            let keys = clusters.into_iter().map(|cluster| (ClusterHours { cluster, range }, Vec::new()));
+            found.extend(keys);
+            for (cluster, hour, usage) in hours {
+                found.entry(ClusterHours { cluster, range }).or_default().push((hour, usage));
+            }
+        }
+        Ok(found)
+    }
+}
 
 impl Loader<UserId> for Reader {
     type Value = user::Model;
@@ -70,6 +126,71 @@ impl Loader<(ClusterId, TaskGroupId)> for Reader {
     ) -> Result<HashMap<(ClusterId, TaskGroupId), task_group::Model>, Self::Error> {
         let rows = self.0.task_groups_by_id(keys).await?;
         Ok(rows.into_iter().map(|row| ((row.cluster_id, row.id), row)).collect())
+    }
+}
+
+/// The key of how much there is of a group of errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CountsOf(pub(super) ErrorGroupId);
+
+/// The key of what became of a cluster's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ReceiptsOf(pub(super) ClusterId);
+
+/// The key of what an account wants of each class of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PolicyOf(pub(super) AccountId);
+
+impl Loader<ErrorGroupId> for Reader {
+    type Value = error_group::Model;
+    type Error = Arc<StoreError>;
+
+    async fn load(
+        &self,
+        keys: &[ErrorGroupId],
+    ) -> Result<HashMap<ErrorGroupId, error_group::Model>, Self::Error> {
+        Ok(self.0.error_groups_by_id(keys).await?.into_iter().map(|row| (row.id, row)).collect())
+    }
+}
+
+impl Loader<CountsOf> for Reader {
+    type Value = ErrorGroupCounts;
+    type Error = Arc<StoreError>;
+
+    async fn load(&self, keys: &[CountsOf]) -> Result<HashMap<CountsOf, ErrorGroupCounts>, Self::Error> {
+        let groups: Vec<ErrorGroupId> = keys.iter().map(|key| key.0).collect();
+        let counts = self.0.error_group_counts(&groups).await?;
+        Ok(counts.into_iter().map(|(group, counts)| (CountsOf(group), counts)).collect())
+    }
+}
+
+impl Loader<ReceiptsOf> for Reader {
+    type Value = Vec<data_receipt::Model>;
+    type Error = Arc<StoreError>;
+
+    async fn load(
+        &self,
+        keys: &[ReceiptsOf],
+    ) -> Result<HashMap<ReceiptsOf, Vec<data_receipt::Model>>, Self::Error> {
+        let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
+        let mut receipts: HashMap<ReceiptsOf, Vec<data_receipt::Model>> = HashMap::new();
+        for row in self.0.data_receipts(&clusters).await? {
+            receipts.entry(ReceiptsOf(row.cluster_id)).or_default().push(row);
+        }
+        Ok(receipts)
+    }
+}
+
+impl Loader<PolicyOf> for Reader {
+    type Value = Vec<data_policy::Model>;
+    type Error = Arc<StoreError>;
+
+    async fn load(
+        &self,
+        keys: &[PolicyOf],
+    ) -> Result<HashMap<PolicyOf, Vec<data_policy::Model>>, Self::Error> {
+        let rows = self.0.data_policies().await?;
+        Ok(keys.iter().filter(|key| key.0 == self.0.account_id()).map(|key| (*key, rows.clone())).collect())
     }
 }
 
@@ -144,10 +265,44 @@ impl ParentList<ErrorParent, ErrorSort> for AccountStore {
     }
 }
 
+impl ParentList<EventParent, EventSort> for AccountStore {
+    type Row = event::Model;
+
+    async fn pages(
+        &self,
+        parents: &[EventParent],
+        sort: EventSort,
+        request: &PageRequest,
+    ) -> Result<Vec<Page<Self::Row>>, StoreError> {
+        self.event_pages(parents, sort, request).await
+    }
+
+    async fn counts(&self, parents: &[EventParent]) -> Result<HashMap<EventParent, i64>, StoreError> {
+        self.event_counts(parents).await
+    }
+}
+
+impl ParentList<LogParent, LogSort> for AccountStore {
+    type Row = log_line::Model;
+
+    async fn pages(
+        &self,
+        parents: &[LogParent],
+        sort: LogSort,
+        request: &PageRequest,
+    ) -> Result<Vec<Page<Self::Row>>, StoreError> {
+        self.log_pages(parents, sort, request).await
+    }
+
+    async fn counts(&self, parents: &[LogParent]) -> Result<HashMap<LogParent, i64>, StoreError> {
+        self.log_counts(parents).await
+    }
+}
+
 impl<Parent, Sort> Loader<PageOf<Parent, Sort>> for Reader
 where
     AccountStore: ParentList<Parent, Sort, Row: Clone + Send + Sync + 'static>,
-    Parent: Clone + Copy + Eq + Hash + Send + Sync + 'static,
+    Parent: Clone + Eq + Hash + Send + Sync + 'static,
     Sort: Clone + Copy + Eq + Hash + Send + Sync + 'static,
 {
     type Value = Page<<AccountStore as ParentList<Parent, Sort>>::Row>;
@@ -160,7 +315,7 @@ where
         // One statement for all parents whose lists are asked for in the same way.
         let mut alike: HashMap<(Sort, &PageRequest), Vec<Parent>> = HashMap::new();
         for key in keys {
-            alike.entry((key.sort, &key.request)).or_default().push(key.parent);
+            alike.entry((key.sort, &key.request)).or_default().push(key.parent.clone());
         }
         let mut found = HashMap::new();
         for ((sort, request), parents) in alike {
@@ -175,7 +330,7 @@ where
 impl<Parent, Sort> Loader<CountOf<Parent, Sort>> for Reader
 where
     AccountStore: ParentList<Parent, Sort>,
-    Parent: Clone + Copy + Eq + Hash + Send + Sync + 'static,
+    Parent: Clone + Eq + Hash + Send + Sync + 'static,
     Sort: Clone + Copy + Eq + Hash + Send + Sync + 'static,
 {
     type Value = i64;
@@ -185,8 +340,8 @@ where
         &self,
         keys: &[CountOf<Parent, Sort>],
     ) -> Result<HashMap<CountOf<Parent, Sort>, i64>, Self::Error> {
-        let parents: Vec<Parent> = keys.iter().map(|key| key.0).collect();
+        let parents: Vec<Parent> = keys.iter().map(|key| key.0.clone()).collect();
         let found = self.0.counts(&parents).await?;
-        Ok(keys.iter().map(|key| (*key, found.get(&key.0).copied().unwrap_or(0))).collect())
+        Ok(keys.iter().map(|key| (key.clone(), found.get(&key.0).copied().unwrap_or(0))).collect())
     }
 }

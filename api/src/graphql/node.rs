@@ -3,8 +3,9 @@
 use async_graphql::{ID, Interface};
 
 use super::{
-    account::Account, cluster::Cluster, computation::Computation, error::ApiError,
-    error_occurrence::ErrorOccurrence, id::GlobalId, scope::AccountScope, task_group::TaskGroup, user::User,
+    account::Account, cluster::Cluster, computation::Computation, error::ApiError, error_group::ErrorGroup,
+    error_occurrence::ErrorOccurrence, id::GlobalId, scope::AccountScope, span::Span, task_group::TaskGroup,
+    user::User, worker::Worker,
 };
 
 /// A thing with a global identifier.
@@ -21,6 +22,9 @@ pub(super) enum Node {
     Computation(Computation),
     TaskGroup(Box<TaskGroup>),
     ErrorOccurrence(Box<ErrorOccurrence>),
+    ErrorGroup(Box<ErrorGroup>),
+    Worker(Box<Worker>),
+    Span(Box<Span>),
 }
 
 impl Node {
@@ -45,6 +49,15 @@ impl Node {
             GlobalId::ErrorOccurrence(_, cluster, id) => ErrorOccurrence::find(scope, cluster, id)
                 .await?
                 .map(|node| Self::ErrorOccurrence(Box::new(node))),
+            GlobalId::ErrorGroup(_, id) => {
+                ErrorGroup::find(scope, id).await?.map(|node| Self::ErrorGroup(Box::new(node)))
+            }
+            GlobalId::Worker(_, cluster, id) => {
+                Worker::find(scope, (cluster, id)).await?.map(|node| Self::Worker(Box::new(node)))
+            }
+            GlobalId::Span(_, cluster, id) => {
+                Span::find(scope, (cluster, id)).await?.map(|node| Self::Span(Box::new(node)))
+            }
         })
     }
 }

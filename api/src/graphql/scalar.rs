@@ -1,6 +1,7 @@
 //! Scalars the specification does not have.
 
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
+use chrono::{Days, NaiveDate};
 
 use crate::domain::bounded::MAX_EXACT_INTEGER;
 
@@ -26,5 +27,65 @@ impl ScalarType for BigInt {
 
     fn to_value(&self) -> Value {
         self.0.into()
+    }
+}
+
+/// A day of the calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Date(NaiveDate);
+
+impl Date {
+    /// The day with this number: whole days since 1970-01-01.
+    pub(super) fn from_number(day: i64) -> Self {
+        let since = Days::new(day.clamp(0, LAST_DAY).unsigned_abs());
+        Self(NaiveDate::default().checked_add_days(since).unwrap_or(NaiveDate::MAX))
+    }
+
+    /// Whole days since 1970-01-01.
+    pub(super) fn number(self) -> i64 {
+        (self.0 - NaiveDate::default()).num_days()
+    }
+}
+
+/// 9999-12-31, after which a date has no four-digit year.
+const LAST_DAY: i64 = 2_932_896;
+
+/// A day of the calendar in UTC, as in `2026-11-20`, from 1970-01-01 to 9999-12-31.
+#[Scalar]
+impl ScalarType for Date {
+    fn parse(value: Value) -> InputValueResult<Self> {
+        let Value::String(text) = &value else { return Err(InputValueError::expected_type(value)) };
+        match NaiveDate::parse_from_str(text, "%Y-%m-%d").map(Self) {
+            Ok(date) if text.len() == 10 && (0..=LAST_DAY).contains(&date.number()) => Ok(date),
+            _ => Err(InputValueError::custom("not a date as in 2026-11-20, from 1970 to 9999")),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.format("%Y-%m-%d").to_string().into()
+    }
+}
+
+/// Any JSON value.
+#[derive(Clone, Debug)]
+pub(super) struct Json(serde_json::Value);
+
+impl Json {
+    /// The value of a text that was written as JSON; what is none is shown as a text.
+    pub(super) fn of(text: &str) -> Self {
+        Self(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
+    }
+}
+
+/// Any JSON value: what somebody else wrote, in whatever shape. It has no fields to select.
+#[Scalar(name = "JSON")]
+impl ScalarType for Json {
+    fn parse(value: Value) -> InputValueResult<Self> {
+        Ok(Self(value.into_json()?))
+    }
+
+    fn to_value(&self) -> Value {
+        // Names in JSON may be any text, so the value cannot always be one of GraphQL's objects.
+        Value::from_json(self.0.clone()).unwrap_or_default()
     }
 }

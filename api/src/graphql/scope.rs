@@ -1,12 +1,16 @@
 //! One account as a request sees it: the store's view of it and the loaders that share its statements.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
 
 use async_graphql::dataloader::{DataLoader, HashMapCache};
 use entity::account;
+use tokio::sync::OnceCell;
 
-use super::loaders::Reader;
-use crate::{auth::Viewer, store::AccountStore};
+use super::{error::ApiError, loaders::Reader};
+use crate::{auth::Viewer, domain::cost::RateCard, store::AccountStore};
 
 /// What every node holds to find its relatives. Made per request, so nothing loaded outlives one or is shared
 /// by two viewers.
@@ -15,10 +19,49 @@ pub(super) struct AccountScope {
     pub(super) account: Arc<account::Model>,
     pub(super) store: AccountStore,
     pub(super) loader: Arc<Loader>,
+    rates: Arc<OnceCell<RateCard>>,
+    /// How many points of series may still be asked for.
+    points: Arc<AtomicI64>,
+    work: Arc<Work>,
 }
 
 /// Lists or rows read by one statement at the most: as many as a page has.
 const MAX_BATCH: usize = 100;
+
+/// Points of series in one answer at the most; each takes some hundred bytes until it is sent.
+const MAX_POINTS: i64 = 1_000_000;
+
+/// What a request may still ask for that costs the server much, each in its own unit.
+struct Work {
+    profile_windows: AtomicI64,
+    log_searches: AtomicI64,
+    fine_metrics: AtomicI64,
+    spans: AtomicI64,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self {
+            profile_windows: AtomicI64::new(1_000),
+            log_searches: AtomicI64::new(50),
+            fine_metrics: AtomicI64::new(200_000),
+            spans: AtomicI64::new(1_000_000),
+        }
+    }
+}
+
+/// What costs the server much.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Costly {
+    /// Windows of profiles to be merged.
+    ProfileWindows,
+    /// Searches of logs, each of which reads up to 1,000 lines.
+    LogSearches,
+    /// Spans whose fine metrics are summed.
+    FineMetrics,
+    /// Spans something is computed of.
+    Spans,
+}
 
 /// Remembers what it read, so that nothing is read twice for one request.
 pub(super) type Loader = DataLoader<Reader, HashMapCache>;
@@ -26,12 +69,54 @@ pub(super) type Loader = DataLoader<Reader, HashMapCache>;
 impl AccountScope {
     pub(super) fn new(viewer: &Viewer, store: AccountStore) -> Self {
         let (account, loader) = (Arc::new(viewer.account().clone()), loader(&store));
-        Self { account, store, loader }
+        let points = Arc::new(AtomicI64::new(MAX_POINTS));
+        Self { account, store, loader, rates: Arc::default(), points, work: Arc::default() }
+    }
+
+    /// The account's rates, read once for a request.
+    pub(super) async fn rates(&self) -> Result<&RateCard, ApiError> {
+        let read = async || Ok(RateCard::new(self.store.cost_rates().await?));
+        self.rates.get_or_try_init(read).await
+    }
+
+    /// Takes so many points from what one answer may hold. Returns whether there were as many left.
+    pub(super) fn take_points(&self, points: i64) -> bool {
+        self.points.fetch_sub(points, Ordering::Relaxed) >= points
+    }
+
+    /// Takes `count` of what the request may still ask for.
+    pub(super) fn take(&self, what: Costly, count: usize) -> Result<(), ApiError> {
+        let (left, refusal) = match what {
+            Costly::ProfileWindows => (
+                &self.work.profile_windows,
+                "the profiles of the query merge more than 1000 windows: ask for fewer, or for less time",
+            ),
+            Costly::LogSearches => (
+                &self.work.log_searches,
+                "'match' is given for more than 50 pages of logs: ask for those of fewer clusters",
+            ),
+            Costly::FineMetrics => (
+                &self.work.fine_metrics,
+                "the fine metrics of the query sum those of more than 200000 spans: ask for fewer spans or \
+                 clusters, or with 'inclusive: false'",
+            ),
+            Costly::Spans => (
+                &self.work.spans,
+                "the spans of the query have too many below them: ask for fewer spans or fields, or for totals \
+                 with 'inclusive: false'",
+            ),
+        };
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        if left.fetch_sub(count, Ordering::Relaxed) < count {
+            Err(ApiError::TooMuch(refusal))
+        } else {
+            Ok(())
+        }
     }
 
     /// The same account for what is read after a change.
     pub(super) fn after_change(&self) -> Self {
-        Self { loader: loader(&self.store), ..self.clone() }
+        Self { loader: loader(&self.store), rates: Arc::default(), ..self.clone() }
     }
 }
 

@@ -7,7 +7,9 @@ use entity::{
     task_group::Model,
 };
 
-use super::{cluster::Cluster, error::ApiError, id::GlobalId, scalar::BigInt, scope::AccountScope};
+use super::{
+    cluster::Cluster, error::ApiError, id::GlobalId, scalar::BigInt, scope::AccountScope, span::Span,
+};
 
 /// The tasks of one operation: one of Dask's `TaskGroup` objects.
 pub(super) struct TaskGroup {
@@ -105,6 +107,19 @@ impl TaskGroup {
     /// Tasks that erred only because one they depend on did.
     async fn tasks_blamed(&self) -> BigInt {
         BigInt(self.row.tasks_blamed)
+    }
+
+    /// Attempts that failed and were tried again.
+    async fn tasks_retried(&self) -> BigInt {
+        BigInt(self.row.tasks_retried)
+    }
+
+    /// The span it belongs to: the first it was used in. Null when none was reported.
+    async fn span(&self) -> Result<Option<Span>, ApiError> {
+        match self.row.span_id {
+            Some(id) => Span::find(&self.scope, (self.row.cluster_id, id)).await,
+            None => Ok(None),
+        }
     }
 
     /// Seconds by action, summed over the tasks that succeeded, without actions that took none.

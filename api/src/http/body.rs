@@ -8,9 +8,10 @@ use axum::{
 };
 use flate2::read::GzDecoder;
 use futures::TryStreamExt;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::problem::Problem;
+use super::{problem::Problem, surrogate::replace_lone_surrogates};
+use crate::domain::bounded::Misplaced;
 
 /// How long a client may take to send a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -52,7 +53,20 @@ impl Received {
 
     /// What the JSON says, read on a thread where it may take its time.
     pub(super) async fn parse<T: DeserializeOwned + Send + 'static>(self) -> Result<T, Problem> {
-        let parsed = tokio::task::spawn_blocking(move || parse(&self.json()?)).await;
+        self.parse_checked(|_| Ok(())).await
+    }
+
+    /// The same, where values have to fit each other, too.
+    pub(super) async fn parse_checked<T: DeserializeOwned + Send + 'static>(
+        self,
+        check: impl Fn(&T) -> Result<(), Misplaced> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let checked = move || {
+            let parsed = parse(&self.json()?)?;
+            check(&parsed).map_err(|wrong| Problem::invalid(wrong.pointer, wrong.message))?;
+            Ok(parsed)
+        };
+        let parsed = tokio::task::spawn_blocking(checked).await;
         // A panic goes where those of handlers go.
         parsed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
@@ -60,11 +74,20 @@ impl Received {
 
 /// Parses a body, naming the place of the first wrong value.
 pub(super) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Problem> {
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let json = replace_lone_surrogates(json);
+    let mut deserializer = serde_json::Deserializer::from_slice(&json);
     let parsed = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let cause = error.inner();
         if cause.is_data() {
             let message = without_position(&cause.to_string());
+            Problem::invalid(pointer(error.path(), &message), message)
+        } else if is_json(&json) {
+            // The parser calls malformed what only does not fit: a number where one of some words is wanted, a
+            // number too large for any type, nesting too deep.
+            let message = match without_position(&cause.to_string()) {
+                message if message == "expected value" => "not one of the values this can have".to_owned(),
+                message => message,
+            };
             Problem::invalid(pointer(error.path(), &message), message)
         } else {
             Problem::malformed(format!("not valid JSON: {cause}"))
@@ -72,6 +95,10 @@ pub(super) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Problem> {
     })?;
     deserializer.end().map_err(|error| Problem::malformed(format!("not valid JSON: {error}")))?;
     Ok(parsed)
+}
+
+fn is_json(body: &[u8]) -> bool {
+    std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {

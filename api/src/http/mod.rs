@@ -1,6 +1,7 @@
 //! axum only: from bytes to what `app` and `graphql` understand, and back.
 
 mod body;
+mod client_span;
 mod coiled;
 mod graphql;
 mod health;
@@ -10,6 +11,7 @@ mod problem;
 mod report;
 mod router;
 mod state;
+mod surrogate;
 
 pub use router::{openapi, router};
 pub use state::AppState;

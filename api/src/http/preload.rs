@@ -1,19 +1,48 @@
 //! The scheduler plugin, as `dask scheduler --preload` and `coiled.analytics` fetch it.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use axum::{http::header, response::IntoResponse};
 
-/// The plugin's source: one self-contained file.
-const PLUGIN: &str = include_str!("../../../python/src/galvo/plugin.py");
+macro_rules! modules {
+    ($($name:literal,)*) => {
+        [$(($name, include_str!(concat!("../../../python/src/galvo/plugin/", $name, ".py"))),)*]
+    };
+}
 
-/// The source with itself as a string in front. A module made from downloaded text has no file to read its own
-/// source from, and the plugin travels to the scheduler as source, because byte code does not survive a change
-/// of Python version.
+/// The sources of the plugin's modules. A test of the Python package compares the list with its directory.
+const MODULES: &[(&str, &str)] = &modules![
+    "__init__",
+    "bundle",
+    "code",
+    "collector",
+    "courier",
+    "errors",
+    "events",
+    "ledger",
+    "logs",
+    "profiles",
+    "samples",
+    "scrub",
+    "sections",
+    "settings",
+    "spans",
+    "telemetry",
+    "usage",
+    "values",
+    "worker_side",
+    "workers",
+    "workforce",
+];
+
+/// All modules as strings, followed by the one that makes a package of them. The plugin travels on to the
+/// scheduler in the same way: a module made from downloaded text has no file to read its own source from, and
+/// byte code does not survive a change of Python version.
 static MODULE: LazyLock<String> = LazyLock::new(|| {
-    // A JSON string is a Python string literal as long as it is all ASCII or plain UTF-8, which it is.
-    let literal = serde_json::to_string(PLUGIN).expect("text is JSON");
-    format!("SOURCE = {literal}\n{PLUGIN}")
+    let sources: BTreeMap<_, _> = MODULES.iter().copied().collect();
+    // A JSON object of strings is a Python literal as long as it is all ASCII or plain UTF-8, which it is.
+    let literal = serde_json::to_string(&sources).expect("text is JSON");
+    format!("SOURCES = {literal}\n{}", sources["bundle"])
 });
 
 /// Serve the Dask scheduler plugin

@@ -179,7 +179,10 @@ impl From<StoreError> for Problem {
                 tracing::warn!(error = %Chain(&error), "the store is unavailable");
                 Self::unavailable("the store is unavailable, try again later")
             }
-            StoreError::Conflict(_) | StoreError::Unexpected(_) => {
+            StoreError::Conflict(_)
+            | StoreError::Unexpected(_)
+            | StoreError::Sealed(_)
+            | StoreError::TooMuch(_) => {
                 let reference = Uuid::now_v7();
                 tracing::error!(%reference, error = %Chain(&error), "a request failed");
                 let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", "internal error");

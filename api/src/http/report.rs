@@ -58,7 +58,7 @@ pub(super) async fn post(
         .reports_under_way
         .try_acquire()
         .map_err(|_| Problem::unavailable("too many reports are being stored, try again later"))?;
-    let report: Report = received.parse().await?;
+    let report: Report = received.parse_checked(Report::check).await?;
     if report.links() > MAX_LINKS {
         return Err(Problem::too_much(format!(
             "more than {MAX_LINKS} task groups of computations in one report"

@@ -15,7 +15,9 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{coiled, graphql, health, landing, preload, problem::Problem, report, state::AppState};
+use super::{
+    client_span, coiled, graphql, health, landing, preload, problem::Problem, report, state::AppState,
+};
 
 /// The REST routes' description, without the routes.
 #[derive(OpenApi)]
@@ -58,6 +60,10 @@ pub fn router(state: AppState) -> Router {
         .route("/api/v1/openapi.json", get(async || Json(openapi())))
         // A server setting that ends in a slash makes the `coiled` client ask for this.
         .route("//api/v2/analytics/preload", get(preload::get))
+        .route(
+            "//api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}",
+            axum::routing::post(client_span::post),
+        )
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(state)
@@ -93,6 +99,7 @@ fn described() -> OpenApiRouter<AppState> {
         .routes(routes!(preload::get))
         .routes(routes!(coiled::me))
         .routes(routes!(coiled::memberships))
+        .routes(routes!(client_span::post))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
 }

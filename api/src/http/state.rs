@@ -8,7 +8,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use super::problem::Problem;
 use crate::{
-    app::Reports,
+    app::{ClientSpans, Reports},
     auth::{Authenticator, Viewer},
     clock::Clock,
     config::ServeConfig,
@@ -31,6 +31,7 @@ pub struct AppState {
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
     pub(super) reports: Reports,
+    pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<ApiTokenId>>,
     pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
 }
@@ -45,6 +46,7 @@ impl AppState {
             system: store.system(),
             authenticator: Authenticator::new(store.system(), Arc::clone(&clock)),
             schema: Schema::build(),
+            client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
             reports: Reports::new(store.clone(), clock, config.min_report_interval.as_secs_f64()),
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),

@@ -4,6 +4,7 @@ use entity::{
     Timestamp,
     cluster::{ActiveModel, Column, DesiredState, Entity, Model, Status},
     ids::{AccountId, ClusterId, UserId},
+    list::Counts,
 };
 use sea_orm::{
     ActiveModelTrait,
@@ -231,8 +232,7 @@ fn row(kept: Kept, report: &Report) -> Model {
         total_workers: totals.workers.get(),
         peak_workers: totals.peak_workers.get(),
         peak_threads: totals.peak_threads.get(),
-        dropped_computations: dropped.computations.get(),
-        dropped_task_groups: dropped.task_groups.get(),
-        dropped_errors: dropped.errors.get(),
+        environment_id: cluster.environment_id,
+        dropped: Counts(dropped.counts()),
     }
 }

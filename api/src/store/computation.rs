@@ -6,6 +6,7 @@ use entity::{
     computation::{Column, Entity, Model},
     computation_task_group as link,
     ids::{ClusterId, ComputationId},
+    list::SpanIds,
 };
 use sea_orm::{
     ColumnTrait, QueryFilter, QuerySelect,
@@ -13,6 +14,7 @@ use sea_orm::{
 };
 
 use super::{
+    code_snippet::stacks,
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
@@ -120,6 +122,8 @@ impl AccountStore {
             state: report.state.into(),
             started_at: report.started_at.timestamp(),
             stopped_at: report.stopped_at.map(UnixTime::timestamp),
+            span_ids: SpanIds(report.span_ids.to_vec()),
+            code: stacks(&report.code),
         });
         self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
         let links = reports.values().flat_map(|report| {

@@ -32,7 +32,7 @@ use super::{
     identity::SystemStore,
     scoped::{AccountStore, Pools},
 };
-use crate::auth::Viewer;
+use crate::{auth::Viewer, key_ring::KeyRing};
 
 /// How long a request waits for a connection before it is told to come back later.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -102,8 +102,8 @@ impl fmt::Debug for StoreUrl {
 /// The database of all accounts. It runs no statement itself; it hands out the handles that do.
 #[derive(Clone)]
 pub struct Store {
-    pools: Pools,
-    statements: Arc<AtomicU64>,
+    system: SystemStore,
+    keys: KeyRing,
 }
 
 /// Why the schema could not be brought up to date.
@@ -116,7 +116,71 @@ pub struct MigrationError {
 }
 
 impl Store {
-    /// Opens the database; `connections` bounds the PostgreSQL pool.
+    /// Opens the database; `connections` bounds the PostgreSQL pool, and `keys` encrypt what must not lie in it in
+    /// the open.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when it cannot be reached or opened.
+    pub async fn connect(
+        url: &StoreUrl,
+        connections: u32,
+        keys: impl Into<KeyRing>,
+    ) -> Result<Self, StoreError> {
+        Ok(SystemStore::connect(url, connections).await?.with_keys(keys))
+    }
+
+    /// Applies the migrations that are missing. Several processes may do so at once: one works, the others
+    /// wait and find nothing left to do.
+    ///
+    /// # Errors
+    /// When the database cannot be reached or a migration fails; a failed migration leaves nothing behind.
+    pub async fn migrate(url: &StoreUrl) -> Result<(), MigrationError> {
+        let migrated = match url {
+            StoreUrl::Sqlite { options, path, create } => {
+                if *create {
+                    create_private(path);
+                }
+                migrate_sqlite(options).await
+            }
+            StoreUrl::Postgres(options) => migrate_postgres(options).await,
+        };
+        migrated.map_err(|source| MigrationError { url: url.clone(), source })
+    }
+
+    /// The view of the account the viewer signed in to. There is no other way to get one.
+    #[must_use]
+    pub fn for_viewer(&self, viewer: &Viewer) -> AccountStore {
+        AccountStore::new(self.system.pools.clone(), viewer.account_id(), self.keys.clone())
+    }
+
+    /// The handle for what belongs to no viewer: signing in, and what operators do on the command line.
+    #[must_use]
+    pub fn system(&self) -> SystemStore {
+        self.system.clone()
+    }
+
+    /// The keys its texts are encrypted with.
+    #[must_use]
+    pub fn keys(&self) -> &KeyRing {
+        &self.keys
+    }
+
+    /// Statements sent to the database since it was opened.
+    #[must_use]
+    pub fn statements(&self) -> u64 {
+        self.system.statements.load(Ordering::Relaxed)
+    }
+
+    /// Closes all connections after the statements under way.
+    pub async fn close(self) {
+        // A failure to close leaves nothing to do: the process is about to end.
+        let _ = self.system.pools.reader.close_by_ref().await;
+        let _ = self.system.pools.writer.close_by_ref().await;
+    }
+}
+
+impl SystemStore {
+    /// Opens the database for what needs no keys; `connections` bounds the PostgreSQL pool.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when it cannot be reached or opened.
@@ -145,47 +209,10 @@ impl Store {
         Ok(Self { pools: Pools { writer, reader }, statements })
     }
 
-    /// Applies the migrations that are missing. Several processes may do so at once: one works, the others
-    /// wait and find nothing left to do.
-    ///
-    /// # Errors
-    /// When the database cannot be reached or a migration fails; a failed migration leaves nothing behind.
-    pub async fn migrate(url: &StoreUrl) -> Result<(), MigrationError> {
-        let migrated = match url {
-            StoreUrl::Sqlite { options, path, create } => {
-                if *create {
-                    create_private(path);
-                }
-                migrate_sqlite(options).await
-            }
-            StoreUrl::Postgres(options) => migrate_postgres(options).await,
-        };
-        migrated.map_err(|source| MigrationError { url: url.clone(), source })
-    }
-
-    /// The view of the account the viewer signed in to. There is no other way to get one.
+    /// The same database for accounts, whose texts these keys encrypt.
     #[must_use]
-    pub fn for_viewer(&self, viewer: &Viewer) -> AccountStore {
-        AccountStore::new(self.pools.clone(), viewer.account_id())
-    }
-
-    /// The handle for what belongs to no viewer: signing in, and what operators do on the command line.
-    #[must_use]
-    pub fn system(&self) -> SystemStore {
-        SystemStore::new(self.pools.clone())
-    }
-
-    /// Statements sent to the database since it was opened.
-    #[must_use]
-    pub fn statements(&self) -> u64 {
-        self.statements.load(Ordering::Relaxed)
-    }
-
-    /// Closes all connections after the statements under way.
-    pub async fn close(self) {
-        // A failure to close leaves nothing to do: the process is about to end.
-        let _ = self.pools.reader.close_by_ref().await;
-        let _ = self.pools.writer.close_by_ref().await;
+    pub fn with_keys(self, keys: impl Into<KeyRing>) -> Store {
+        Store { system: self, keys: keys.into() }
     }
 }
 

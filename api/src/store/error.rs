@@ -2,6 +2,8 @@
 
 use sea_orm::{DbErr, RuntimeErr, SqlErr};
 
+use crate::seal::SealError;
+
 /// A statement or transaction that did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -17,12 +19,25 @@ pub enum StoreError {
     /// A defect of ours or of the data.
     #[error("the database refused a statement")]
     Unexpected(#[source] DbErr),
+    /// A text that was read cannot be decrypted.
+    #[error(transparent)]
+    Sealed(SealError),
+    /// More was asked for at once than is read for one answer.
+    #[error("{0}")]
+    TooMuch(&'static str),
 }
 
 impl StoreError {
     /// Every identifier that was drawn is taken.
     pub(crate) fn no_free_identifier() -> Self {
         Self::Conflict(DbErr::RecordNotInserted)
+    }
+}
+
+impl StoreError {
+    /// A value was read that cannot be what was written.
+    pub(crate) fn damaged(what: &dyn std::fmt::Display) -> Self {
+        Self::Unexpected(DbErr::Type(what.to_string()))
     }
 }
 

@@ -1,37 +1,50 @@
 //! Errors, listed by cluster or by computation.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use entity::{
     error_occurrence::{Column, Entity, Model},
-    ids::{ClusterId, ComputationId, ErrorOccurrenceId},
+    ids::{ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId},
 };
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect};
+use serde::{Deserialize, Serialize};
 
 use super::{
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
+    sealed::RowName,
     upsert::first_wins,
 };
-use crate::domain::{bounded::Text, report::ErrorReport};
+use crate::{
+    domain::{bounded::Text, fingerprint::Fingerprint, report::ErrorReport},
+    seal::SealError,
+};
 
 /// The orders errors can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorSort {
     /// The error that happened last comes first: its identifier grows with time.
     NewestFirst,
+    /// The same over several clusters, whose reporters make identifiers apart from each other.
+    NewestOfAllFirst,
 }
 
 impl Sort for ErrorSort {
     type Entity = Entity;
 
     fn name(self) -> &'static str {
-        "id:desc"
+        match self {
+            Self::NewestFirst => "id:desc",
+            Self::NewestOfAllFirst => "id,cluster_id:desc",
+        }
     }
 
     fn columns(self) -> Vec<Column> {
-        vec![Column::Id]
+        match self {
+            Self::NewestFirst => vec![Column::Id],
+            Self::NewestOfAllFirst => vec![Column::Id, Column::ClusterId],
+        }
     }
 
     fn descending(self) -> bool {
@@ -39,11 +52,17 @@ impl Sort for ErrorSort {
     }
 
     fn accepts(self, key: &Key) -> bool {
-        matches!(key.0[..], [KeyPart::Uuid(_)])
+        match self {
+            Self::NewestFirst => matches!(key.0[..], [KeyPart::Uuid(_)]),
+            Self::NewestOfAllFirst => matches!(key.0[..], [KeyPart::Uuid(_), KeyPart::Integer(_)]),
+        }
     }
 
     fn key(self, row: &Model) -> Key {
-        Key(vec![row.id.into()])
+        match self {
+            Self::NewestFirst => Key(vec![row.id.into()]),
+            Self::NewestOfAllFirst => Key(vec![row.id.into(), row.cluster_id.into()]),
+        }
     }
 }
 
@@ -54,6 +73,8 @@ pub enum ErrorParent {
     Cluster(ClusterId),
     /// Those of a computation.
     Computation(ClusterId, ComputationId),
+    /// Those that look alike, on all clusters.
+    Group(ErrorGroupId),
 }
 
 impl ErrorParent {
@@ -70,8 +91,18 @@ impl ErrorParent {
             Self::Computation(cluster, computation) => {
                 Condition::all().add(Column::ClusterId.eq(cluster)).add(Column::ComputationId.eq(computation))
             }
+            Self::Group(group) => Condition::all().add(Column::GroupId.eq(group)),
         }
     }
+}
+
+/// The texts of an error, which are encrypted where they lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorText {
+    /// The exception's text.
+    pub message: String,
+    /// The traceback; empty when there is none.
+    pub traceback: String,
 }
 
 impl AccountStore {
@@ -99,9 +130,19 @@ impl AccountStore {
         &self,
         parents: &[ErrorParent],
     ) -> Result<HashMap<ErrorParent, i64>, StoreError> {
-        let (clusters, computations): (Vec<ErrorParent>, Vec<ErrorParent>) =
-            parents.iter().partition(|parent| matches!(parent, ErrorParent::Cluster(_)));
         let mut counts = HashMap::new();
+        let group = |parent: &ErrorParent| match parent {
+            ErrorParent::Group(group) => Some(*group),
+            ErrorParent::Cluster(_) | ErrorParent::Computation(..) => None,
+        };
+        let groups: Vec<ErrorGroupId> = parents.iter().filter_map(group).collect();
+        if !groups.is_empty() {
+            let counted = self.error_group_counts(&groups).await?.into_iter();
+            counts.extend(counted.map(|(group, counts)| (ErrorParent::Group(group), counts.occurrences)));
+        }
+        let others = parents.iter().filter(|parent| group(parent).is_none());
+        let (clusters, computations): (Vec<ErrorParent>, Vec<ErrorParent>) =
+            others.partition(|parent| matches!(parent, ErrorParent::Cluster(_)));
         if !clusters.is_empty() {
             let rows: Vec<(ClusterId, i64)> = self
                 .select::<Entity>()
@@ -148,24 +189,54 @@ impl AccountStore {
         Ok(select.one(&self.reads()).await?)
     }
 
+    /// The texts of an error.
+    ///
+    /// # Errors
+    /// [`StoreError::Sealed`] when they cannot be decrypted.
+    pub fn error_text(&self, row: &Model) -> Result<ErrorText, StoreError> {
+        let Some(sealed) = &row.sealed else { return Ok(ErrorText::default()) };
+        let plain = self.unseal(&self.error_row(row.cluster_id, row.id), row.key_id, sealed)?;
+        serde_json::from_slice(&plain).map_err(|_| StoreError::Sealed(SealError::Damaged))
+    }
+
+    fn error_row(&self, cluster: ClusterId, id: ErrorOccurrenceId) -> RowName {
+        let key: [&[u8]; 2] = [&cluster.0.to_le_bytes(), id.0.as_bytes()];
+        RowName::new("error_occurrences", self.account_id(), &key)
+    }
+
     /// Writes the errors of a report.
     pub(crate) async fn record_errors(
         &self,
         cluster: ClusterId,
         reports: &[ErrorReport],
     ) -> Result<(), StoreError> {
-        let rows = reports.iter().map(|report| Model {
-            account_id: self.account_id(),
-            cluster_id: cluster,
-            id: report.id,
-            computation_id: report.computation_id,
-            task_group_id: report.task_group_id,
-            occurred_at: report.at.timestamp(),
-            key: report.key.as_str().to_owned(),
-            exception_type: report.exception_type.clone().map(Text::into_string),
-            message: report.message.as_str().to_owned(),
-            traceback: report.traceback.as_str().to_owned(),
-            worker: report.worker.clone().map(Text::into_string),
+        // By identifier: transactions must lock in one order.
+        let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
+        let rows = reports.values().map(|report| {
+            let text = ErrorText {
+                message: report.message.as_str().to_owned(),
+                traceback: report.traceback.as_str().to_owned(),
+            };
+            let plain = serde_json::to_vec(&text).expect("two texts are always JSON");
+            let sealed = self.seal(&self.error_row(cluster, report.id), &plain);
+            Model {
+                account_id: self.account_id(),
+                cluster_id: cluster,
+                id: report.id,
+                computation_id: report.computation_id,
+                task_group_id: report.task_group_id,
+                occurred_at: report.at.timestamp(),
+                key: report.key.as_str().to_owned(),
+                exception_type: report.exception_type.clone().map(Text::into_string),
+                worker: report.worker.clone().map(Text::into_string),
+                origin: report.origin.into(),
+                retries: report.retries.get(),
+                span_id: report.span_id,
+                worker_id: report.worker_id,
+                group_id: Some(Fingerprint::of(report).group),
+                key_id: sealed.key_id,
+                sealed: Some(sealed.bytes),
+            }
         });
         self.insert::<Entity>(rows.collect(), &first_wins::<Entity>()).await?;
         Ok(())

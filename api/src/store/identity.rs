@@ -1,5 +1,7 @@
 //! The handle for what belongs to no viewer: accounts, users, and whether the database answers.
 
+use std::sync::{Arc, atomic::AtomicU64};
+
 use entity::{
     Timestamp, account, api_token,
     ids::{AccountId, UserId},
@@ -17,6 +19,7 @@ use crate::domain::slug::Slug;
 #[derive(Clone)]
 pub struct SystemStore {
     pub(super) pools: Pools,
+    pub(super) statements: Arc<AtomicU64>,
 }
 
 #[expect(
@@ -24,10 +27,6 @@ pub struct SystemStore {
     reason = "accounts, users and memberships are looked up before an account is known"
 )]
 impl SystemStore {
-    pub(super) fn new(pools: Pools) -> Self {
-        Self { pools }
-    }
-
     /// Whether the database answers.
     ///
     /// # Errors

@@ -3,7 +3,10 @@
 //! A page asks for one row more than it returns, to know whether there is a next one, and compares row
 //! values, `(started_at, id) < (?, ?)`, which is a range of the index on SQLite and PostgreSQL alike.
 
-use entity::ids::{ClusterId, ComputationId, ErrorOccurrenceId, TaskGroupId};
+use entity::ids::{
+    ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, KeyTime, LogLineId, SpanId,
+    TaskGroupId, WorkerId,
+};
 use sea_orm::{
     ConnectionTrait, EntityTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     Select, Value,
@@ -55,6 +58,12 @@ impl From<entity::Timestamp> for KeyPart {
     }
 }
 
+impl From<KeyTime> for KeyPart {
+    fn from(time: KeyTime) -> Self {
+        Self::Integer(time.0)
+    }
+}
+
 impl From<ClusterId> for KeyPart {
     fn from(id: ClusterId) -> Self {
         Self::Integer(id.0)
@@ -70,7 +79,17 @@ macro_rules! uuid_key_part {
         }
     )+};
 }
-uuid_key_part!(ComputationId, TaskGroupId, ErrorOccurrenceId);
+uuid_key_part!(
+    ComputationId,
+    TaskGroupId,
+    ErrorOccurrenceId,
+    ErrorGroupId,
+    EventId,
+    LogLineId,
+    WorkerId,
+    ClientId,
+    SpanId
+);
 
 impl From<KeyPart> for Value {
     fn from(part: KeyPart) -> Self {

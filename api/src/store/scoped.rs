@@ -6,11 +6,12 @@ use std::sync::Arc;
 use entity::{AccountOwned, ids::AccountId};
 use futures::future::BoxFuture;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseConnection, DatabaseExecutor, DatabaseTransaction,
+    ActiveModelTrait, ColumnTrait, DatabaseConnection, DatabaseExecutor, DatabaseTransaction, DeleteMany,
     IntoActiveModel, QueryFilter, Select, TransactionTrait, UpdateMany, sea_query::OnConflict,
 };
 
 use super::{connect::IMMEDIATE, error::StoreError};
+use crate::key_ring::KeyRing;
 
 /// How often a transaction that collided with another is tried in all.
 const ATTEMPTS: u32 = 4;
@@ -46,17 +47,23 @@ enum Handle {
 pub struct AccountStore {
     handle: Handle,
     account: AccountId,
+    keys: KeyRing,
 }
 
 impl AccountStore {
-    pub(super) fn new(pools: Pools, account: AccountId) -> Self {
-        Self { handle: Handle::Pools(pools), account }
+    pub(super) fn new(pools: Pools, account: AccountId, keys: KeyRing) -> Self {
+        Self { handle: Handle::Pools(pools), account, keys }
     }
 
     /// The account this is the view of.
     #[must_use]
     pub fn account_id(&self) -> AccountId {
         self.account
+    }
+
+    /// The keys its texts are encrypted with.
+    pub(super) fn keys(&self) -> &KeyRing {
+        &self.keys
     }
 
     /// Runs `operation` in one transaction: all of it is stored, or none. It runs again when it collided with
@@ -72,13 +79,13 @@ impl AccountStore {
             // Already inside: the outer transaction decides.
             return operation(self.clone()).await;
         };
-        let account = self.account;
+        let (account, keys) = (self.account, self.keys.clone());
         // In a task of its own, because a client may hang up at any time: a transaction that is dropped while
         // it begins would go back to the pool open, and whoever gets that connection next would be inside it.
         let transaction = tokio::spawn(async move {
             let mut attempt = 1;
             loop {
-                match in_transaction(&pools.writer, account, &operation).await {
+                match in_transaction(&pools.writer, account, &keys, &operation).await {
                     Err(StoreError::Contention(_)) if attempt < ATTEMPTS => attempt += 1,
                     outcome => return outcome,
                 }
@@ -107,6 +114,10 @@ impl AccountStore {
 
     pub(super) fn update<E: AccountOwned>(&self) -> UpdateMany<E> {
         E::update_many().filter(E::ACCOUNT_ID.eq(self.account))
+    }
+
+    pub(super) fn delete<E: AccountOwned>(&self) -> DeleteMany<E> {
+        E::delete_many().filter(E::ACCOUNT_ID.eq(self.account))
     }
 
     /// Inserts rows of this account, whatever account they name, in few statements.
@@ -141,10 +152,12 @@ impl AccountStore {
 async fn in_transaction<T>(
     writer: &DatabaseConnection,
     account: AccountId,
+    keys: &KeyRing,
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
     let transaction = Arc::new(writer.begin_with_options(IMMEDIATE).await?);
-    let scope = AccountStore { handle: Handle::Transaction(Arc::clone(&transaction)), account };
+    let scope =
+        AccountStore { handle: Handle::Transaction(Arc::clone(&transaction)), account, keys: keys.clone() };
     let outcome = operation(scope).await;
     let transaction = Arc::into_inner(transaction).expect("the operation that held the scope has ended");
     match outcome {

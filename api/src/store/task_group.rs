@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use entity::{
     computation_task_group as link,
-    ids::{ClusterId, ComputationId, TaskGroupId},
+    ids::{ClusterId, ComputationId, SpanId, TaskGroupId},
     list::{Names, TaskGroupIds},
     task_group::{Column, Entity, Model},
 };
@@ -17,6 +17,7 @@ use super::{
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
+    span::one_of,
     upsert::newest_wins,
 };
 use crate::domain::{
@@ -62,6 +63,8 @@ pub enum TaskGroupParent {
     Cluster(ClusterId),
     /// Those a computation uses.
     Computation(ClusterId, ComputationId),
+    /// Those of a span itself, without the spans below it.
+    Span(ClusterId, SpanId),
 }
 
 impl AccountStore {
@@ -92,6 +95,9 @@ impl AccountStore {
                 .filter(link::Column::AccountId.eq(self.account_id()))
                 .filter(link::Column::ClusterId.eq(cluster))
                 .filter(link::Column::ComputationId.eq(computation)),
+            TaskGroupParent::Span(cluster, span) => {
+                self.select::<Entity>().filter(Column::ClusterId.eq(cluster)).filter(Column::SpanId.eq(span))
+            }
         }
     }
 
@@ -109,7 +115,7 @@ impl AccountStore {
             .iter()
             .filter_map(|parent| match parent {
                 TaskGroupParent::Cluster(cluster) => Some(*cluster),
-                TaskGroupParent::Computation(..) => None,
+                TaskGroupParent::Computation(..) | TaskGroupParent::Span(..) => None,
             })
             .collect();
         if !clusters.is_empty() {
@@ -127,7 +133,7 @@ impl AccountStore {
                 .extend(rows.into_iter().map(|(cluster, count)| (TaskGroupParent::Cluster(cluster), count)));
         }
         let computations = parents.iter().fold(Condition::any(), |any, parent| match parent {
-            TaskGroupParent::Cluster(_) => any,
+            TaskGroupParent::Cluster(_) | TaskGroupParent::Span(..) => any,
             TaskGroupParent::Computation(cluster, computation) => any
                 .add(link::Column::ClusterId.eq(*cluster).and(link::Column::ComputationId.eq(*computation))),
         });
@@ -150,6 +156,29 @@ impl AccountStore {
             counts.extend(rows.into_iter().map(|(cluster, computation, count)| {
                 (TaskGroupParent::Computation(cluster, computation), count)
             }));
+        }
+        let spans: Vec<(ClusterId, SpanId)> = parents
+            .iter()
+            .filter_map(|parent| match parent {
+                TaskGroupParent::Span(cluster, span) => Some((*cluster, *span)),
+                TaskGroupParent::Cluster(_) | TaskGroupParent::Computation(..) => None,
+            })
+            .collect();
+        if !spans.is_empty() {
+            let rows: Vec<(ClusterId, SpanId, i64)> = self
+                .select::<Entity>()
+                .select_only()
+                .columns([Column::ClusterId, Column::SpanId])
+                .column_as(Column::Id.count(), "count")
+                .filter(one_of(Column::ClusterId, Column::SpanId, &spans))
+                .group_by(Column::ClusterId)
+                .group_by(Column::SpanId)
+                .into_tuple()
+                .all(&self.reads())
+                .await?;
+            counts.extend(
+                rows.into_iter().map(|(cluster, span, count)| (TaskGroupParent::Span(cluster, span), count)),
+            );
         }
         Ok(counts)
     }
@@ -214,6 +243,8 @@ impl AccountStore {
             bytes: report.bytes.get(),
             types: Names(report.types.iter().cloned().map(Text::into_string).collect()),
             dependencies: TaskGroupIds(report.dependencies.to_vec()),
+            span_id: report.span_id,
+            tasks_retried: report.tasks_retried.get(),
         });
         self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
         Ok(())

@@ -22,6 +22,15 @@ pub(super) fn newest_wins<E: EntityTrait>(sequence: E::Column) -> OnConflict {
         .to_owned()
 }
 
+/// The new row stays: for values that were made of those that were there.
+pub(super) fn replace<E: EntityTrait>() -> OnConflict {
+    let keys = keys::<E>();
+    let is_key = |column: &E::Column| keys.iter().any(|key| column_name(key) == column_name(column));
+    OnConflict::columns(keys.clone())
+        .update_columns(E::Column::iter().filter(|column| !is_key(column)))
+        .to_owned()
+}
+
 fn keys<E: EntityTrait>() -> Vec<E::Column> {
     E::PrimaryKey::iter().map(PrimaryKeyToColumn::into_column).collect()
 }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
+import sys
 from collections.abc import Awaitable
 
 from distributed import Client, get_client
+from distributed.versions import get_versions
 
-from galvo.plugin import CoiledTelemetry, read_settings, what_is_missing
+from galvo.plugin import CoiledTelemetry, Preview, read_settings, what_is_missing
 
 logger = logging.getLogger("distributed.galvo")
 
@@ -19,6 +22,7 @@ def register(
     server: str | None = None,
     token: str | None = None,
     account: str | None = None,
+    dry_run: bool = False,
 ) -> Awaitable[None] | None:
     """Report what the scheduler of this client does to a Galvo server, until the scheduler closes.
 
@@ -38,6 +42,8 @@ def register(
     account:
         The account to report to. By default ``galvo.account``, ``coiled.workspace``,
         ``coiled.account``, and then the token's own.
+    dry_run:
+        Print what would be reported first, as JSON, and neither register nor send anything.
 
     Returns
     -------
@@ -53,6 +59,9 @@ def register(
     if settings["disabled"]:
         logger.info("Galvo is disabled and reports nothing")
         return _nothing() if client.asynchronous else None
+    settings["client"] = {"executable": sys.executable, "versions": get_versions()}
+    if dry_run:
+        return _show(client, settings)
     problem = what_is_missing(settings)
     if problem is not None:
         raise ValueError("galvo.register: " + problem)
@@ -62,6 +71,22 @@ def register(
 
 async def _nothing() -> None:
     pass
+
+
+def _show(client: Client, settings: dict[str, object]) -> Awaitable[None] | None:
+    answer = client.run_on_scheduler(Preview(settings))
+    if inspect.isawaitable(answer):
+        return _show_later(answer)
+    _print(answer)
+    return None
+
+
+async def _show_later(answer: Awaitable[str]) -> None:
+    _print(await answer)
+
+
+def _print(report: str) -> None:
+    print(json.dumps(json.loads(report), indent=2, ensure_ascii=False))
 
 
 def _register_plugin(client: Client, plugin: CoiledTelemetry) -> object:

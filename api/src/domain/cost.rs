@@ -1,0 +1,217 @@
+//! What usage costs.
+//!
+//! Amounts are whole billionths of a currency's unit, so that the costs of the parts add up to the cost of the
+//! whole. Each is labelled with where its rates come from; amounts in several currencies or on several bases are
+//! never added.
+
+use std::collections::BTreeMap;
+
+use super::usage::{Cause, Usage};
+
+/// Billionths in one.
+const NANO: f64 = 1e9;
+
+/// Microseconds of an hour.
+const HOUR_US: i128 = 3_600_000_000;
+
+/// The highest rate that is taken, far beyond any machine's.
+pub const MAX_RATE: f64 = 1e6;
+
+/// What things cost per hour, from a day on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rate {
+    /// The first day it holds for: whole days since 1970-01-01 UTC.
+    pub valid_from: i64,
+    /// ISO 4217.
+    pub currency: String,
+    /// For one thread.
+    pub per_thread_hour: f64,
+    /// For one GiB of memory limit.
+    pub per_gib_hour: f64,
+    /// For one worker.
+    pub per_worker_hour: f64,
+}
+
+impl Rate {
+    /// What stands in for a rate where an account has none: about what clouds take for a virtual CPU with its
+    /// memory.
+    fn estimate() -> Self {
+        Self {
+            valid_from: i64::MIN,
+            currency: "USD".to_owned(),
+            per_thread_hour: 0.05,
+            per_gib_hour: 0.0,
+            per_worker_hour: 0.0,
+        }
+    }
+
+    fn nanos(&self, usage: &Usage) -> i128 {
+        per_hours(usage.thread_us, self.per_thread_hour)
+            + per_hours(usage.memory_gib_us, self.per_gib_hour)
+            + per_hours(usage.worker_us, self.per_worker_hour)
+    }
+}
+
+/// Where the rates of an amount come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// The account's own rates.
+    RateCard,
+    /// A guess of this server's, because the account has set none for that day.
+    Estimated,
+}
+
+/// An amount of money, with what it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// ISO 4217.
+    pub currency: String,
+    /// Where the rates come from.
+    pub basis: Basis,
+    /// Billionths of the currency's unit.
+    pub nanos: i128,
+    /// The same by what the threads were doing; adds up to `nanos`.
+    pub causes: BTreeMap<Cause, i128>,
+}
+
+impl Cost {
+    /// The amount in the currency's unit.
+    #[must_use]
+    pub fn amount(&self) -> f64 {
+        amount(self.nanos)
+    }
+}
+
+/// Billionths in the currency's unit.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "an amount that large is not read to the last digit")]
+pub fn amount(nanos: i128) -> f64 {
+    nanos as f64 / NANO
+}
+
+/// The rates of an account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RateCard(Vec<Rate>);
+
+impl RateCard {
+    /// Rates, each valid until the next one begins.
+    #[must_use]
+    pub fn new(mut rates: Vec<Rate>) -> Self {
+        rates.sort_by_key(|rate| rate.valid_from);
+        Self(rates)
+    }
+
+    fn on(&self, day: i64) -> Option<&Rate> {
+        self.0.iter().rev().find(|rate| rate.valid_from <= day)
+    }
+
+    /// What the usage of some days costs, an amount for each currency and basis.
+    #[must_use]
+    pub fn cost<'a>(&self, days: impl IntoIterator<Item = (i64, &'a Usage)>) -> Vec<Cost> {
+        let estimate = Rate::estimate();
+        let mut costs: BTreeMap<(Basis, &str), Cost> = BTreeMap::new();
+        for (day, usage) in days {
+            let (rate, basis) = match self.on(day) {
+                Some(rate) => (rate, Basis::RateCard),
+                None => (&estimate, Basis::Estimated),
+            };
+            let nanos = rate.nanos(usage);
+            let cost = costs.entry((basis, &rate.currency)).or_insert_with(|| Cost {
+                currency: rate.currency.clone(),
+                basis,
+                nanos: 0,
+                causes: BTreeMap::new(),
+            });
+            cost.nanos += nanos;
+            for (cause, part) in shares(nanos, usage) {
+                *cost.causes.entry(cause).or_default() += part;
+            }
+        }
+        costs.into_values().collect()
+    }
+}
+
+/// An amount by what the threads were doing: memory and workers were paid for while they did it. The last part
+/// takes what rounding leaves.
+fn shares(nanos: i128, usage: &Usage) -> Vec<(Cause, i128)> {
+    let whole = i128::from(usage.thread_us);
+    let mut left = nanos;
+    let mut shares: Vec<(Cause, i128)> = usage
+        .causes()
+        .into_iter()
+        .filter(|(cause, _)| *cause != Cause::Unaccounted)
+        .map(|(cause, time)| {
+            let part = if whole == 0 { 0 } else { nanos * i128::from(time) / whole };
+            left -= part;
+            (cause, part)
+        })
+        .collect();
+    if usage.causes().last().is_some_and(|(_, time)| *time == 0)
+        && let Some((_, last)) = shares.last_mut()
+    {
+        // Everything is accounted for, so what is left is rounding alone.
+        *last += left;
+        left = 0;
+    }
+    shares.push((Cause::Unaccounted, left));
+    shares
+}
+
+/// The price of some time, to the nearest billionth.
+#[expect(clippy::cast_possible_truncation, reason = "rates are bounded where they are set")]
+fn per_hours(time_us: i64, rate: f64) -> i128 {
+    let rate = (rate * NANO).round() as i128;
+    (i128::from(time_us) * rate + HOUR_US / 2).div_euclid(HOUR_US)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000_000;
+
+    fn rate(valid_from: i64, currency: &str, per_thread_hour: f64) -> Rate {
+        Rate {
+            valid_from,
+            currency: currency.to_owned(),
+            per_thread_hour,
+            per_gib_hour: 0.01,
+            per_worker_hour: 0.5,
+        }
+    }
+
+    #[test]
+    fn each_day_has_the_rate_of_its_day() {
+        // Two thread-hours, four GiB-hours and one worker-hour a day.
+        let usage =
+            Usage { thread_us: 2 * HOUR, memory_gib_us: 4 * HOUR, worker_us: HOUR, ..Usage::default() };
+        let card = RateCard::new(vec![rate(20, "EUR", 0.3), rate(10, "EUR", 0.1)]);
+        let costs = card.cost([(9, &usage), (10, &usage), (19, &usage), (20, &usage)]);
+        let amounts: Vec<_> =
+            costs.iter().map(|cost| (cost.basis, cost.currency.as_str(), cost.nanos)).collect();
+        // 0.2 + 0.04 + 0.5 twice, and 0.6 + 0.04 + 0.5; the first day is estimated at 2 x 0.05.
+        let expected = [(Basis::RateCard, "EUR", 2_620_000_000), (Basis::Estimated, "USD", 100_000_000)];
+        assert_eq!(amounts, expected);
+    }
+
+    #[test]
+    fn causes_add_up_to_the_amount() {
+        let usage = Usage {
+            thread_us: 3 * HOUR + 1,
+            cpu_us: Some(HOUR),
+            idle_us: Some(2 * HOUR + 1),
+            ..Usage::default()
+        };
+        for usage in [usage, Usage { idle_us: None, ..usage }, Usage { thread_us: 0, worker_us: 7, ..usage }]
+        {
+            for cost in RateCard::new(vec![rate(0, "USD", 0.077_777)]).cost([(1, &usage), (2, &usage)]) {
+                assert_eq!(cost.causes.values().sum::<i128>(), cost.nanos, "{usage:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_costs_nothing() {
+        assert_eq!(RateCard::default().cost([]), Vec::new());
+    }
+}

@@ -1,0 +1,249 @@
+//! Fine performance metrics: how the cells of one span are packed into a row, and summed over several.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    io::Read,
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::report::FineMetricCell;
+
+/// Where Dask keeps metrics without a span: they belong to workers, not to tasks.
+const WITHOUT_SPAN: [&str; 3] = ["gather-dep", "get-data", "memory-monitor"];
+
+/// Where tasks run.
+const EXECUTE: &str = "execute";
+
+/// Labels that are summed together at the most: a span has at most 5,000.
+const MAX_LABELS: usize = 50_000;
+
+/// Bytes the cells of one span unpack to at the most: more than a whole report has.
+const MAX_JSON: u64 = 32 << 20;
+
+/// The unit of times.
+const SECONDS: &str = "seconds";
+
+/// What a value is of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Label {
+    /// Where in Dask it was measured.
+    pub context: String,
+    /// The function or operation, if it belongs to one.
+    pub function: Option<String>,
+    /// What was done.
+    pub activity: String,
+    /// What the value counts.
+    pub unit: String,
+}
+
+/// Why packed cells cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// They are not what was packed.
+    #[error("the packed fine metrics of a span cannot be read")]
+    Damaged,
+    /// With the others that are read together they are too many.
+    #[error("the fine metrics have more than 50000 labels")]
+    TooMany,
+}
+
+/// One cell as it is packed.
+type Cell = (String, Option<String>, String, String, f64);
+
+/// Packs the cells of one span: the same cells give the same bytes, in whatever order they came.
+#[must_use]
+pub(crate) fn pack(cells: &[FineMetricCell]) -> Vec<u8> {
+    let mut sorted: Vec<&FineMetricCell> = cells.iter().collect();
+    sorted.sort_by(|a, b| {
+        (&a.0, &a.1, &a.2, &a.3).cmp(&(&b.0, &b.1, &b.2, &b.3)).then(a.4.get().total_cmp(&b.4.get()))
+    });
+    let json = serde_json::to_vec(&sorted).expect("texts and finite numbers are always JSON");
+    zstd::bulk::compress(&json, zstd::DEFAULT_COMPRESSION_LEVEL)
+        .expect("memory does not fail to be compressed")
+}
+
+/// What was packed, read: the labels of everything that is summed together are held once.
+#[derive(Debug, Default)]
+pub struct Labels(HashSet<Arc<Label>>);
+
+/// What was packed of one span, or of what belongs to none.
+#[derive(Debug)]
+pub struct Cells(Vec<((Arc<Label>, bool), f64)>);
+
+impl Labels {
+    /// Reads what was packed of one span, or of what belongs to none.
+    ///
+    /// # Errors
+    /// [`Unreadable`]
+    pub fn read(&mut self, packed: &[u8], of_a_span: bool) -> Result<Cells, Unreadable> {
+        let mut json = Vec::new();
+        let decoder = zstd::stream::Decoder::new(packed).map_err(|_| Unreadable::Damaged)?;
+        decoder.take(MAX_JSON).read_to_end(&mut json).map_err(|_| Unreadable::Damaged)?;
+        let cells: Vec<Cell> = serde_json::from_slice(&json).map_err(|_| Unreadable::Damaged)?;
+        let cells = cells.into_iter().map(|(context, function, activity, unit, value)| {
+            let attributable = of_a_span && !WITHOUT_SPAN.contains(&context.as_str());
+            let label = self.the_same(Label { context, function, activity, unit });
+            ((label, attributable), value)
+        });
+        let cells = Cells(cells.collect());
+        if self.0.len() > MAX_LABELS { Err(Unreadable::TooMany) } else { Ok(cells) }
+    }
+
+    fn the_same(&mut self, label: Label) -> Arc<Label> {
+        if let Some(known) = self.0.get(&label) {
+            return Arc::clone(known);
+        }
+        let label = Arc::new(label);
+        self.0.insert(Arc::clone(&label));
+        label
+    }
+}
+
+/// Sums of metrics over spans.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// By what they are of, and whether they belong to spans.
+    sums: BTreeMap<(Arc<Label>, bool), f64>,
+    packed: usize,
+}
+
+/// One value of a [`Table`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What it is of.
+    pub label: Label,
+    /// Whether it belongs to spans; some metrics only belong to the cluster.
+    pub span_attributable: bool,
+    /// The value, in the label's unit.
+    pub value: f64,
+}
+
+impl Table {
+    /// Adds what was packed of one span, or of what belongs to none.
+    pub fn add(&mut self, cells: &Cells) {
+        for (of, value) in &cells.0 {
+            match self.sums.get_mut(of) {
+                Some(sum) => *sum += value,
+                None => _ = self.sums.insert(of.clone(), *value),
+            }
+        }
+        self.packed += 1;
+    }
+
+    /// How often something was added.
+    #[must_use]
+    pub fn packed(&self) -> usize {
+        self.packed
+    }
+
+    /// How many sums there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// Whether nothing was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sums.is_empty()
+    }
+
+    /// The units that occur.
+    #[must_use]
+    pub fn units(&self) -> BTreeSet<&str> {
+        self.sums.keys().map(|(label, _)| label.unit.as_str()).collect()
+    }
+
+    /// The values in one unit or in all: by unit, the largest first.
+    #[must_use]
+    pub fn rows(&self, unit: Option<&str>) -> Vec<Row> {
+        let wanted = self.sums.iter().filter(|((label, _), _)| unit.is_none_or(|unit| label.unit == unit));
+        let mut rows: Vec<Row> = wanted
+            .map(|((label, span_attributable), value)| Row {
+                label: Label::clone(label),
+                span_attributable: *span_attributable,
+                value: *value,
+            })
+            .collect();
+        // Stable, so that equal values keep the order of their labels.
+        rows.sort_by(|a, b| a.label.unit.cmp(&b.label.unit).then(b.value.total_cmp(&a.value)));
+        rows
+    }
+
+    /// Thread-seconds spent executing tasks; `None` when nothing was measured at all.
+    #[must_use]
+    pub fn execute_seconds(&self) -> Option<f64> {
+        let executing = |label: &Label| label.context == EXECUTE && label.unit == SECONDS;
+        let seconds = self.sums.iter().filter(|((label, _), _)| executing(label)).map(|(_, value)| *value);
+        (!self.is_empty()).then(|| seconds.sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(json: &str) -> Vec<FineMetricCell> {
+        serde_json::from_str(json).expect("cells")
+    }
+
+    #[test]
+    fn the_order_of_cells_does_not_matter() {
+        let one = cells(r#"[["execute","load","thread-cpu","seconds",1.5],["p2p",null,"x","bytes",2]]"#);
+        let other = cells(r#"[["p2p",null,"x","bytes",2.0],["execute","load","thread-cpu","seconds",1.5]]"#);
+        assert_eq!(pack(&one), pack(&other));
+    }
+
+    #[test]
+    fn what_was_packed_is_summed() {
+        let (mut labels, mut table) = (Labels::default(), Table::default());
+        let load = pack(&cells(
+            r#"[["execute","load","thread-cpu","seconds",1.5],["execute","load","disk-read","bytes",10]]"#,
+        ));
+        let none = pack(&cells(r#"[["gather-dep",null,"network","seconds",4]]"#));
+        for (packed, of_a_span) in [(&load, true), (&load, true), (&none, false)] {
+            table.add(&labels.read(packed, of_a_span).expect("it was packed"));
+        }
+        let rows: Vec<_> = table
+            .rows(None)
+            .into_iter()
+            .map(|row| (row.label.activity, row.value, row.span_attributable))
+            .collect();
+        let expected = [("disk-read", 20.0, true), ("network", 4.0, false), ("thread-cpu", 3.0, true)];
+        assert_eq!(
+            rows,
+            expected.map(|(activity, value, of_a_span)| (activity.to_owned(), value, of_a_span))
+        );
+        assert_eq!(table.rows(Some("seconds")).len(), 2);
+        assert_eq!(table.units(), ["bytes", "seconds"].into());
+        assert_eq!(table.execute_seconds(), Some(3.0));
+        assert_eq!(Table::default().execute_seconds(), None);
+        let mut fetching = Table::default();
+        fetching.add(&labels.read(&none, false).expect("it was packed"));
+        assert_eq!(labels.0.len(), 3, "each is held once");
+        assert_eq!(fetching.execute_seconds(), Some(0.0));
+    }
+
+    #[test]
+    fn damage_is_noticed() {
+        assert_eq!(Labels::default().read(b"nothing of ours", true).err(), Some(Unreadable::Damaged));
+        // Spaces without end, which take next to nothing as they are packed.
+        let long = vec![b' '; usize::try_from(MAX_JSON).expect("it fits") + 1];
+        let long = zstd::bulk::compress(&[&long[..], b"[]"].concat(), 1).expect("it is compressed");
+        assert_eq!(Labels::default().read(&long, true).err(), Some(Unreadable::Damaged));
+    }
+
+    #[test]
+    fn labels_without_end_are_refused() {
+        let part = |part: usize| {
+            let cell = |n: usize| format!(r#"["execute","f{}","thread-cpu","seconds",1]"#, part * 5_000 + n);
+            pack(&cells(&format!("[{}]", (0..5_000).map(cell).collect::<Vec<_>>().join(","))))
+        };
+        let mut labels = Labels::default();
+        assert!((0..10).all(|n| labels.read(&part(n), true).is_ok()));
+        assert!(labels.read(&part(3), true).is_ok(), "these are known");
+        assert_eq!(labels.read(&part(10), true).err(), Some(Unreadable::TooMany));
+    }
+}

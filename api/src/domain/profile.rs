@@ -1,0 +1,296 @@
+//! Statistical profiles: windows of them as they are packed, and several merged into one.
+//!
+//! Merging is a sum over trees: commutative and associative, over windows of a cluster and over clusters alike.
+//! A frame is its file, function and line. The line's text is no part of that, since it may be withheld: of
+//! several texts the one that sorts last is kept, and any before none.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    bounded::Misplaced,
+    report::{ProfileNode, ProfileReport},
+};
+
+/// What a report says in the place of a parent's index when there is none.
+const ROOT: i64 = -1;
+
+/// A line of code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Frame {
+    /// The file.
+    pub file: String,
+    /// The function.
+    pub function: String,
+    /// The line's number.
+    pub line: i64,
+    /// The line, if code was sent.
+    pub text: Option<String>,
+}
+
+/// A line of code on one path of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The index of the calling node, which stands before this one; `None` for an outermost one.
+    pub parent: Option<usize>,
+    /// The index of its frame.
+    pub frame: usize,
+    /// Samples in which it was innermost.
+    pub own: i64,
+    /// Samples it was part of.
+    pub total: i64,
+}
+
+/// A profile, in one canonical form: nodes parents first, the costliest branch first, and only frames that
+/// occur, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// The lines of code that occur.
+    pub frames: Vec<Frame>,
+    /// The tree.
+    pub nodes: Vec<Node>,
+}
+
+/// Why a packed profile cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a packed profile cannot be read")]
+pub struct Damaged;
+
+/// Checks what the types of a report cannot: that `nodes` is a tree over `frames`.
+///
+/// # Errors
+/// The place of the first wrong index within the report of the profile.
+pub fn check(report: &ProfileReport) -> Result<(), Misplaced> {
+    for (index, ProfileNode(parent, frame, ..)) in report.nodes.iter().enumerate() {
+        if *parent != ROOT && !usize::try_from(*parent).is_ok_and(|parent| parent < index) {
+            return Err(Misplaced {
+                pointer: format!("/nodes/{index}/0"),
+                message: "neither -1 nor the index of a node before this one".to_owned(),
+            });
+        }
+        if !usize::try_from(frame.get()).is_ok_and(|frame| frame < report.frames.len()) {
+            return Err(Misplaced {
+                pointer: format!("/nodes/{index}/1"),
+                message: "not the index of a frame".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Frames and nodes as they are packed.
+type Packed = (Vec<Frame>, Vec<(i64, usize, i64, i64)>);
+
+/// Packs the frames and nodes of a report.
+#[must_use]
+pub(crate) fn pack(report: &ProfileReport) -> Vec<u8> {
+    serde_json::to_vec(&(&*report.frames, &*report.nodes)).expect("texts and numbers are always JSON")
+}
+
+impl Profile {
+    /// Reads what `pack` wrote.
+    ///
+    /// # Errors
+    /// [`Damaged`]
+    pub fn unpack(packed: &[u8]) -> Result<Self, Damaged> {
+        let (frames, nodes): Packed = serde_json::from_slice(packed).map_err(|_| Damaged)?;
+        let nodes = nodes.into_iter().enumerate().map(|(index, (parent, frame, own, total))| {
+            let parent =
+                if parent == ROOT { None } else { Some(usize::try_from(parent).map_err(|_| Damaged)?) };
+            let whole = frame < frames.len() && parent.is_none_or(|parent| parent < index);
+            whole.then_some(Node { parent, frame, own, total }).ok_or(Damaged)
+        });
+        let nodes = nodes.collect::<Result<_, _>>()?;
+        Ok(Self { frames, nodes })
+    }
+
+    /// The same without what was part of fewer than `samples` samples, and with at most `most` nodes, the
+    /// costliest.
+    #[must_use]
+    pub fn pruned(&self, samples: f64, most: usize) -> Self {
+        let mut costs: Vec<i64> = self.nodes.iter().map(|node| node.total).collect();
+        costs.sort_unstable_by(|a, b| b.cmp(a));
+        let too_cheap = costs.get(most).copied().unwrap_or(-1);
+        let mut merge = Merge::default();
+        let mut kept: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let parent = node.parent.map_or(Some(None), |parent| kept[parent].map(Some));
+            #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 samples")]
+            let counts = node.total as f64 >= samples && node.total > too_cheap;
+            let index = parent
+                .filter(|_| counts)
+                .map(|parent| merge.node(parent, &self.frames[node.frame], node.own, node.total));
+            kept.push(index);
+        }
+        merge.profile()
+    }
+}
+
+/// Several profiles as one.
+#[must_use]
+pub fn merge<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Profile {
+    let mut merge = Merge::default();
+    for profile in profiles {
+        merge.add(profile);
+    }
+    merge.profile()
+}
+
+/// A sum of profiles under way.
+#[derive(Debug, Default)]
+pub struct Merge {
+    frames: Vec<Frame>,
+    frame_index: HashMap<Frame, usize>,
+    nodes: Vec<Node>,
+    node_index: HashMap<(Option<usize>, usize), usize>,
+}
+
+impl Merge {
+    /// Adds a profile.
+    pub fn add(&mut self, profile: &Profile) {
+        let mut here: Vec<usize> = Vec::with_capacity(profile.nodes.len());
+        for node in &profile.nodes {
+            let parent = node.parent.map(|parent| here[parent]);
+            here.push(self.node(parent, &profile.frames[node.frame], node.own, node.total));
+        }
+    }
+
+    /// Adds samples to a node, which is made if it is not there.
+    fn node(&mut self, parent: Option<usize>, frame: &Frame, own: i64, total: i64) -> usize {
+        let frame = self.frame(frame);
+        let index = *self.node_index.entry((parent, frame)).or_insert_with(|| {
+            self.nodes.push(Node { parent, frame, own: 0, total: 0 });
+            self.nodes.len() - 1
+        });
+        let node = &mut self.nodes[index];
+        node.own = node.own.saturating_add(own);
+        node.total = node.total.saturating_add(total);
+        index
+    }
+
+    fn frame(&mut self, frame: &Frame) -> usize {
+        let identity = Frame { text: None, ..frame.clone() };
+        let index = *self.frame_index.entry(identity).or_insert_with(|| {
+            self.frames.push(Frame { text: None, ..frame.clone() });
+            self.frames.len() - 1
+        });
+        let known = &mut self.frames[index].text;
+        if frame.text > *known {
+            known.clone_from(&frame.text);
+        }
+        index
+    }
+
+    /// The sum, in its canonical form.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        let ordered: BTreeMap<&Frame, usize> =
+            self.frames.iter().enumerate().map(|(index, frame)| (frame, index)).collect();
+        let mut places = vec![0; self.frames.len()];
+        for (place, index) in ordered.values().enumerate() {
+            places[*index] = place;
+        }
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
+        let mut waiting: Vec<usize> = Vec::new();
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.parent.map_or(&mut waiting, |parent| &mut children[parent]).push(index);
+        }
+        // The one to come next stands last.
+        let by_cost = |a: &usize, b: &usize| {
+            let (a, b) = (&self.nodes[*a], &self.nodes[*b]);
+            a.total.cmp(&b.total).then(places[b.frame].cmp(&places[a.frame]))
+        };
+        waiting.sort_by(by_cost);
+        let mut here = vec![0; self.nodes.len()];
+        let mut nodes = Vec::with_capacity(self.nodes.len());
+        while let Some(index) = waiting.pop() {
+            let node = self.nodes[index];
+            here[index] = nodes.len();
+            nodes.push(Node {
+                parent: node.parent.map(|parent| here[parent]),
+                frame: places[node.frame],
+                ..node
+            });
+            let mut below = std::mem::take(&mut children[index]);
+            below.sort_by(by_cost);
+            waiting.append(&mut below);
+        }
+        Profile { frames: ordered.into_keys().cloned().collect(), nodes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(line: i64, text: Option<&str>) -> Frame {
+        Frame { file: "a.py".to_owned(), function: "f".to_owned(), line, text: text.map(str::to_owned) }
+    }
+
+    fn node(parent: Option<usize>, frame: usize, own: i64, total: i64) -> Node {
+        Node { parent, frame, own, total }
+    }
+
+    #[test]
+    fn the_same_paths_are_summed_and_others_kept() {
+        let one = Profile {
+            frames: vec![frame(2, None), frame(1, Some("x"))],
+            nodes: vec![node(None, 1, 1, 4), node(Some(0), 0, 3, 3)],
+        };
+        let other = Profile {
+            frames: vec![frame(1, None), frame(2, Some("y")), frame(3, None)],
+            nodes: vec![node(None, 0, 2, 9), node(Some(0), 2, 7, 7), node(None, 1, 1, 1)],
+        };
+        let both = Profile {
+            frames: vec![frame(1, Some("x")), frame(2, Some("y")), frame(3, None)],
+            nodes: vec![
+                node(None, 0, 3, 13),
+                node(Some(0), 2, 7, 7),
+                node(Some(0), 1, 3, 3),
+                node(None, 1, 1, 1),
+            ],
+        };
+        assert_eq!(merge([&one, &other]), both);
+        assert_eq!(merge([&other, &one]), both);
+        assert_eq!(merge([&both, &Profile::default()]), both);
+    }
+
+    #[test]
+    fn pruning_takes_branches_and_their_frames() {
+        let profile = merge([&Profile {
+            frames: vec![frame(1, None), frame(2, None), frame(3, None)],
+            nodes: vec![node(None, 0, 90, 100), node(Some(0), 1, 9, 9), node(Some(0), 2, 1, 1)],
+        }]);
+        let lines = |samples, most| {
+            profile.pruned(samples, most).frames.iter().map(|frame| frame.line).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(0.0, 10), [1, 2, 3]);
+        assert_eq!(lines(1.1, 10), [1, 2]);
+        assert_eq!(lines(0.0, 2), [1, 2]);
+        assert_eq!(lines(101.0, 10), [0_i64; 0]);
+    }
+
+    #[test]
+    fn trees_that_are_none_are_found() {
+        let report = |nodes: &str| -> ProfileReport {
+            serde_json::from_str(&format!(
+                r#"{{"id": "00000000-0000-0000-0000-000000000001", "started_at": 0, "stopped_at": 1, "workers": 1,
+                "samples": 1, "frames": [{{"file": "a.py", "function": "f", "line": 1}}], "nodes": {nodes}}}"#
+            ))
+            .expect("a profile")
+        };
+        for (nodes, place) in [
+            ("[[-1, 0, 1, 1], [0, 0, 1, 1]]", None),
+            ("[[0, 0, 1, 1]]", Some("/nodes/0/0")),
+            ("[[-1, 0, 1, 1], [2, 0, 1, 1]]", Some("/nodes/1/0")),
+            ("[[-1, 0, 1, 1], [-2, 0, 1, 1]]", Some("/nodes/1/0")),
+            ("[[-1, 1, 1, 1]]", Some("/nodes/0/1")),
+        ] {
+            let report = report(nodes);
+            let wrong = check(&report).err().map(|wrong| wrong.pointer);
+            assert_eq!(wrong.as_deref(), place, "{nodes}");
+            assert_eq!(Profile::unpack(&pack(&report)).is_ok(), place.is_none(), "{nodes}");
+        }
+    }
+}

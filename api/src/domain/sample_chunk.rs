@@ -1,0 +1,432 @@
+//! Samples packed small: those of one series, a cluster or a worker, within ten minutes of the clock.
+//!
+//! Whole numbers below 2^53 come back exactly as they were sent; any other number comes back as the nearest
+//! 32-bit float, which is right to seven digits. What is packed depends on the samples alone, not on the order
+//! they came in: adding samples commutes, and adding them again changes nothing. If one moment is told
+//! twice with different values, the larger value of each metric stays.
+//!
+//! A chunk is a version byte, the length of its content as a varint, and the content compressed with zstd:
+//! the number of samples, their times as differences of differences, then one column per metric. A column is
+//! the metric's number, how its values are written, a bitmap of the samples that have one unless all do, and
+//! the values: whole numbers, or numbers of few decimals scaled to whole ones, as the first of them and the
+//! zigzag differences; others as floats, each bit pattern combined with its predecessor's. Both stand byte by
+//! byte, all lowest bytes first, so that what is noise stands apart from what zstd makes small.
+
+use std::collections::BTreeMap;
+
+use super::metric::Metric;
+
+/// How long the time of one chunk is, in milliseconds. Chunks begin at multiples of it.
+pub const CHUNK_MILLISECONDS: i64 = 600_000;
+
+/// More moments than a chunk holds; of more, the earliest stay.
+pub const MAX_SAMPLES: usize = 6_000;
+
+const VERSION: u8 = 1;
+const LEVEL: i32 = 3;
+
+/// The content of a full chunk with all metrics at their longest is not as large.
+const MAX_CONTENT: usize = MAX_SAMPLES * (8 + Metric::ALL.len() * 10);
+
+/// Whole numbers below it are exact as floats.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// A column is written as whole numbers if it has at most so many decimals.
+const MAX_DECIMALS: u8 = 4;
+
+/// How the values of a column are written, besides the number of their decimals.
+const SINGLES: u8 = 5;
+const DOUBLES: u8 = 6;
+const BITMAP: u8 = 0x80;
+
+/// What was packed cannot be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("packed samples are damaged, or of a newer version")]
+pub struct Damaged;
+
+/// The chunk that holds a moment, as the milliseconds it begins at, and the milliseconds from there.
+#[must_use]
+pub fn place(milliseconds: i64) -> (i64, u32) {
+    let offset = milliseconds.rem_euclid(CHUNK_MILLISECONDS);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "less than a chunk is long")]
+    let short = offset as u32;
+    (milliseconds - offset, short)
+}
+
+/// The value that is kept of a value.
+#[must_use]
+pub fn kept(value: f64) -> f64 {
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        // Without the sign of zero.
+        return value + 0.0;
+    }
+    f64::from(single(value)) + 0.0
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "this is the rounding; what is too large stays finite")]
+fn single(value: f64) -> f32 {
+    (value as f32).clamp(f32::MIN, f32::MAX)
+}
+
+/// The samples of a chunk by their time, which is the milliseconds since the chunk begins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples(BTreeMap<u32, BTreeMap<Metric, f64>>);
+
+impl Samples {
+    /// Adds what was measured at one moment.
+    pub fn add(&mut self, offset: u32, values: impl IntoIterator<Item = (Metric, f64)>) {
+        let mut values = values.into_iter().peekable();
+        if values.peek().is_none() {
+            return;
+        }
+        let sample = self.0.entry(offset).or_default();
+        for (metric, value) in values {
+            let value = kept(value);
+            sample.entry(metric).and_modify(|known| *known = known.max(value)).or_insert(value);
+        }
+        if self.0.len() > MAX_SAMPLES {
+            self.0.pop_last();
+        }
+    }
+
+    /// Adds all samples of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (offset, values) in &other.0 {
+            self.add(*offset, values.iter().map(|(metric, value)| (*metric, *value)));
+        }
+    }
+
+    /// How many moments there are samples of.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn columns(&self) -> Columns {
+        let offsets: Vec<u32> = self.0.keys().copied().collect();
+        let mut columns = BTreeMap::new();
+        for (place, values) in self.0.values().enumerate() {
+            for (metric, value) in values {
+                let column = columns.entry(*metric).or_insert_with(|| vec![None; offsets.len()]);
+                column[place] = Some(*value);
+            }
+        }
+        Columns { offsets, columns }
+    }
+}
+
+/// A chunk by its metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Columns {
+    offsets: Vec<u32>,
+    columns: BTreeMap<Metric, Vec<Option<f64>>>,
+}
+
+impl Columns {
+    /// The values of a metric in the order of their time, which is the milliseconds since the chunk begins.
+    pub fn values(&self, metric: Metric) -> impl Iterator<Item = (u32, f64)> {
+        let column = self.columns.get(&metric).map_or(&[][..], Vec::as_slice);
+        self.offsets.iter().zip(column).filter_map(|(offset, value)| Some((*offset, (*value)?)))
+    }
+
+    fn into_samples(self) -> Samples {
+        let mut samples = Samples::default();
+        for (metric, column) in self.columns {
+            for (offset, value) in self.offsets.iter().zip(column) {
+                if let Some(value) = value {
+                    samples.0.entry(*offset).or_default().insert(metric, value);
+                }
+            }
+        }
+        samples
+    }
+}
+
+/// Packs and unpacks; keeps its tables from one chunk to the next.
+pub struct Codec {
+    compressor: zstd::bulk::Compressor<'static>,
+    decompressor: zstd::bulk::Decompressor<'static>,
+}
+
+impl Default for Codec {
+    fn default() -> Self {
+        Self {
+            compressor: zstd::bulk::Compressor::new(LEVEL).expect("the level exists"),
+            decompressor: zstd::bulk::Decompressor::new().expect("nothing can be wrong with no settings"),
+        }
+    }
+}
+
+impl Codec {
+    /// Packs samples.
+    ///
+    /// # Panics
+    /// When there is no memory left.
+    #[must_use]
+    pub fn pack(&mut self, samples: &Samples) -> Vec<u8> {
+        let content = write_columns(&samples.columns());
+        let compressed = self.compressor.compress(&content).expect("the buffer is as long as it must be");
+        let mut packed = vec![VERSION];
+        write_varint(&mut packed, content.len() as u64);
+        packed.extend(compressed);
+        packed
+    }
+
+    /// Reads what [`Self::pack`] made, to add to it.
+    ///
+    /// # Errors
+    /// [`Damaged`].
+    pub fn unpack(&mut self, packed: &[u8]) -> Result<Samples, Damaged> {
+        Ok(self.columns(packed)?.into_samples())
+    }
+
+    /// Reads what [`Self::pack`] made, metric by metric.
+    ///
+    /// # Errors
+    /// [`Damaged`].
+    pub fn columns(&mut self, packed: &[u8]) -> Result<Columns, Damaged> {
+        let mut packed = Reader(packed);
+        if packed.byte()? != VERSION {
+            return Err(Damaged);
+        }
+        let length = usize::try_from(packed.varint()?).map_err(|_| Damaged)?;
+        if length > MAX_CONTENT {
+            return Err(Damaged);
+        }
+        let content = self.decompressor.decompress(packed.0, length).map_err(|_| Damaged)?;
+        if content.len() == length { read_columns(&mut Reader(&content)) } else { Err(Damaged) }
+    }
+}
+
+fn write_columns(chunk: &Columns) -> Vec<u8> {
+    let mut content = Vec::with_capacity(16 + chunk.offsets.len() * (2 + 4 * chunk.columns.len()));
+    write_varint(&mut content, chunk.offsets.len() as u64);
+    let (mut before, mut step) = (0, 0);
+    for offset in chunk.offsets.iter().map(|offset| i64::from(*offset)) {
+        write_varint(&mut content, zigzag(offset - before - step));
+        (before, step) = (offset, offset - before);
+    }
+    for (metric, column) in &chunk.columns {
+        let values: Vec<f64> = column.iter().copied().flatten().collect();
+        let (kind, written) = write_values(&values);
+        let some_missing = values.len() < column.len();
+        content.push(*metric as u8);
+        content.push(if some_missing { kind | BITMAP } else { kind });
+        if some_missing {
+            content.extend(column.chunks(8).map(|eight| {
+                (0..).zip(eight).fold(0_u8, |bits, (bit, value)| bits | u8::from(value.is_some()) << bit)
+            }));
+        }
+        content.extend(written);
+    }
+    content
+}
+
+fn read_columns(content: &mut Reader<'_>) -> Result<Columns, Damaged> {
+    let count = usize::try_from(content.varint()?).ok().filter(|count| *count <= MAX_SAMPLES);
+    let count = count.ok_or(Damaged)?;
+    let mut offsets = Vec::with_capacity(count);
+    let (mut before, mut step) = (0_i64, 0_i64);
+    for _ in 0..count {
+        step = step.checked_add(content.signed()?).ok_or(Damaged)?;
+        before = before.checked_add(step).ok_or(Damaged)?;
+        let ordered = offsets.last().is_none_or(|last| i64::from(*last) < before);
+        match u32::try_from(before) {
+            Ok(offset) if ordered && before < CHUNK_MILLISECONDS => offsets.push(offset),
+            _ => return Err(Damaged),
+        }
+    }
+    let mut columns = BTreeMap::new();
+    while !content.0.is_empty() {
+        let metric = Metric::from_code(content.byte()?).ok_or(Damaged)?;
+        let kind = content.byte()?;
+        let present: Vec<bool> = if kind & BITMAP == 0 {
+            vec![true; count]
+        } else {
+            let bits = content.bytes(count.div_ceil(8))?;
+            (0..count).map(|place| bits[place / 8] >> (place % 8) & 1 == 1).collect()
+        };
+        let values = present.iter().filter(|present| **present).count();
+        let mut values = read_values(content, kind & !BITMAP, values)?.into_iter();
+        let column = present.into_iter().map(|present| if present { values.next() } else { None });
+        columns.insert(metric, column.collect());
+    }
+    Ok(Columns { offsets, columns })
+}
+
+/// The values of a column and how they are written: which way depends on the values alone.
+fn write_values(values: &[f64]) -> (u8, Vec<u8>) {
+    let fits_single = values.iter().all(|value| same(f64::from(single(*value)), *value));
+    let decimals = (0..=MAX_DECIMALS).find_map(|decimals| {
+        let scaled: Option<Vec<i64>> = values.iter().map(|value| scale(*value, decimals)).collect();
+        Some((decimals, write_differences(&scaled?)))
+    });
+    match decimals {
+        // Whole numbers always; decimals only while they are shorter than floats that do not compress well.
+        Some((decimals, written))
+            if decimals == 0 || !fits_single || written.len() <= 10 + 3 * values.len() =>
+        {
+            (decimals, written)
+        }
+        _ if fits_single => {
+            let bits = values.iter().map(|value| single(*value).to_bits());
+            (SINGLES, write_floats::<4>(bits.map(|bits| bits.rotate_left(1).to_le_bytes())))
+        }
+        _ => (DOUBLES, write_floats::<8>(values.iter().map(|value| value.to_bits().to_le_bytes()))),
+    }
+}
+
+fn read_values(content: &mut Reader<'_>, kind: u8, count: usize) -> Result<Vec<f64>, Damaged> {
+    match kind {
+        0..=MAX_DECIMALS => {
+            let numbers = read_differences(content, count)?.into_iter();
+            Ok(numbers.map(|number| unscale(number, kind)).collect())
+        }
+        SINGLES => Ok(read_floats::<4>(content, count)?
+            .map(|bytes| f64::from(f32::from_bits(u32::from_le_bytes(bytes).rotate_right(1))))
+            .collect()),
+        DOUBLES => Ok(read_floats::<8>(content, count)?.map(f64::from_le_bytes).collect()),
+        _ => Err(Damaged),
+    }
+}
+
+fn same(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits()
+}
+
+/// The whole number `value` is with so many decimals, if it is one.
+fn scale(value: f64, decimals: u8) -> Option<i64> {
+    let scaled = (value * 10_f64.powi(decimals.into())).round();
+    if scaled.abs() >= EXACT {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
+    let scaled = scaled as i64;
+    same(unscale(scaled, decimals), value).then_some(scaled)
+}
+
+fn unscale(number: i64, decimals: u8) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "what was written is small enough")]
+    let number = number as f64;
+    kept(number / 10_f64.powi(decimals.into()))
+}
+
+/// The first number, how many bytes the longest difference has, and the differences in so many bytes.
+fn write_differences(numbers: &[i64]) -> Vec<u8> {
+    let mut written = Vec::with_capacity(10 + 4 * numbers.len());
+    let Some(first) = numbers.first() else { return written };
+    write_varint(&mut written, zigzag(*first));
+    let differences: Vec<u64> = numbers.windows(2).map(|pair| zigzag(pair[1] - pair[0])).collect();
+    let bits = 64 - differences.iter().copied().max().unwrap_or(0).leading_zeros();
+    let bytes = bits.div_ceil(8);
+    written.push(bytes.to_le_bytes()[0]);
+    written.extend(planes(
+        bytes as usize,
+        &differences.iter().map(|number| number.to_le_bytes()).collect::<Vec<_>>(),
+    ));
+    written
+}
+
+fn read_differences(content: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, Damaged> {
+    let Some(differences) = count.checked_sub(1) else { return Ok(Vec::new()) };
+    let mut number = content.signed()?;
+    let bytes = usize::from(content.byte()?);
+    if bytes > 8 {
+        return Err(Damaged);
+    }
+    let planes = content.bytes(bytes * differences)?;
+    let mut numbers = vec![number];
+    for place in 0..differences {
+        let mut difference = [0; 8];
+        (0..bytes).for_each(|byte| difference[byte] = planes[byte * differences + place]);
+        number = number.checked_add(unzigzag(u64::from_le_bytes(difference))).ok_or(Damaged)?;
+        numbers.push(number);
+    }
+    Ok(numbers)
+}
+
+/// Each value combined with the one before it.
+fn write_floats<const BYTES: usize>(values: impl Iterator<Item = [u8; BYTES]>) -> Vec<u8> {
+    let mut before = [0; BYTES];
+    let combined: Vec<[u8; BYTES]> = values
+        .map(|value| {
+            let combined = std::array::from_fn(|byte| value[byte] ^ before[byte]);
+            before = value;
+            combined
+        })
+        .collect();
+    planes(BYTES, &combined).collect()
+}
+
+fn read_floats<'a, const BYTES: usize>(
+    content: &mut Reader<'a>,
+    count: usize,
+) -> Result<impl Iterator<Item = [u8; BYTES]> + use<'a, BYTES>, Damaged> {
+    let planes = content.bytes(BYTES * count)?;
+    let mut before = [0; BYTES];
+    Ok((0..count).map(move |place| {
+        before = std::array::from_fn(|byte| planes[byte * count + place] ^ before[byte]);
+        before
+    }))
+}
+
+/// All lowest bytes, then all second ones, and so on for so many bytes.
+fn planes<const BYTES: usize>(bytes: usize, values: &[[u8; BYTES]]) -> impl Iterator<Item = u8> {
+    (0..bytes).flat_map(move |byte| values.iter().map(move |value| value[byte]))
+}
+
+fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)).cast_unsigned()
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -((number & 1).cast_signed())
+}
+
+fn write_varint(target: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        target.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    target.push(number.to_le_bytes()[0]);
+}
+
+/// What is left to read.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Damaged)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    fn byte(&mut self) -> Result<u8, Damaged> {
+        Ok(self.bytes(1)?[0])
+    }
+
+    fn varint(&mut self) -> Result<u64, Damaged> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(Damaged)
+    }
+
+    fn signed(&mut self) -> Result<i64, Damaged> {
+        self.varint().map(unzigzag)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use proptest::{collection::btree_map, prelude::*, sample::select};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use super::*;
+
+fn value() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        (-5_i32..900).prop_map(f64::from),
+        (0..(1_i64 << 53)).prop_map(whole),
+        (0..90_000_i32).prop_map(|number| f64::from(number) / 1000.0),
+        -1e9..1e9_f64,
+        -1e100..1e100_f64,
+        Just(-0.0),
+        Just(1e-60),
+    ]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "below 2^53")]
+fn whole(number: i64) -> f64 {
+    number as f64
+}
+
+type Raw = BTreeMap<u32, BTreeMap<Metric, f64>>;
+
+fn raw() -> impl Strategy<Value = Raw> {
+    let metrics = btree_map(select(Metric::ALL), value(), 1..6);
+    // Few different times, so that chunks share some.
+    let offset = prop_oneof![0..20_u32, Just(599_999), 0..600_000_u32];
+    btree_map(offset, metrics, 0..40)
+}
+
+fn samples(raw: &Raw) -> Samples {
+    let mut samples = Samples::default();
+    for (offset, values) in raw {
+        samples.add(*offset, values.clone());
+    }
+    samples
+}
+
+proptest! {
+    #[test]
+    fn what_is_packed_is_unpacked(raw in raw()) {
+        let mut codec = Codec::default();
+        let packed = codec.pack(&samples(&raw));
+        let expected: Raw = raw
+            .into_iter()
+            .map(|(offset, values)| (offset, values.into_iter().map(|(m, value)| (m, kept(value))).collect()))
+            .collect();
+        prop_assert_eq!(&codec.unpack(&packed).unwrap().0, &expected);
+        // Packing what was unpacked gives the same bytes: nothing is rounded twice.
+        prop_assert_eq!(codec.pack(&Samples(expected)), packed);
+    }
+
+    #[test]
+    fn merging_commutes_and_is_idempotent(a in raw(), b in raw(), c in raw()) {
+        let mut codec = Codec::default();
+        let mut merged = |parts: &[&Raw]| {
+            // Through the packed form each time, as reports are stored one after the other.
+            parts.iter().fold(codec.pack(&Samples::default()), |packed, part| {
+                let mut known = codec.unpack(&packed).unwrap();
+                known.merge(&samples(part));
+                codec.pack(&known)
+            })
+        };
+        let expected = merged(&[&a, &b, &c]);
+        prop_assert_eq!(merged(&[&c, &a, &b]), &expected[..]);
+        prop_assert_eq!(merged(&[&b, &a, &b, &c, &a]), &expected[..]);
+    }
+
+    #[test]
+    fn whole_numbers_are_exact_and_others_have_seven_digits(value in value()) {
+        let kept = kept(value);
+        if value.fract() == 0.0 && value.abs() < EXACT {
+            prop_assert_eq!(kept.to_bits(), (value + 0.0).to_bits());
+        } else if value.abs() > 1e-30 && value.abs() < 1e38 {
+            prop_assert!(((kept - value) / value).abs() < 6e-8, "{} of {}", kept, value);
+        }
+        prop_assert!(kept.is_finite());
+    }
+
+    #[test]
+    fn other_bytes_are_damaged_and_not_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60), at in 0..60_usize) {
+        let mut codec = Codec::default();
+        let _ = codec.columns(&bytes);
+        let _ = read_columns(&mut Reader(&bytes));
+        let content = write_columns(&samples(&BTreeMap::from([(7, BTreeMap::from([(Metric::Cpu, 1.5)]))])).columns());
+        let mut content: Vec<u8> = content.into_iter().chain(bytes).collect();
+        let at = at % content.len();
+        content[at] ^= 0x55;
+        let _ = read_columns(&mut Reader(&content));
+    }
+}
+
+#[test]
+fn the_first_of_too_many_stay_whatever_the_order() {
+    let all: Vec<u32> = (0..7_000).map(|n| n * 80).collect();
+    let fill = |offsets: &mut dyn Iterator<Item = &u32>| {
+        let mut samples = Samples::default();
+        offsets.for_each(|offset| samples.add(*offset, [(Metric::Workers, f64::from(*offset))]));
+        samples
+    };
+    let forward = fill(&mut all.iter());
+    assert_eq!(forward, fill(&mut all.iter().rev()));
+    assert_eq!(forward.len(), MAX_SAMPLES);
+    assert_eq!(forward.0.keys().copied().collect::<Vec<_>>(), all[..MAX_SAMPLES]);
+    let mut codec = Codec::default();
+    let packed = codec.pack(&forward);
+    assert_eq!(codec.unpack(&packed), Ok(forward));
+}
+
+#[test]
+fn chunks_begin_every_ten_minutes() {
+    assert_eq!(place(1_795_175_999_999), (1_795_175_400_000, 599_999));
+    assert_eq!(place(1_795_176_000_000), (1_795_176_000_000, 0));
+}
+
+#[test]
+fn versions_that_are_not_known_are_not_guessed_at() {
+    let mut codec = Codec::default();
+    let mut packed = codec.pack(&samples(&BTreeMap::from([(0, BTreeMap::from([(Metric::Cpu, 1.0)]))])));
+    packed[0] = 2;
+    assert_eq!(codec.unpack(&packed), Err(Damaged));
+    assert_eq!(codec.unpack(&[]), Err(Damaged));
+}
+
+/// Ten minutes of a busy cluster, every ten seconds, as Dask measures: process memory to the page, CPU in
+/// tenths of a percent, rates and delays with all the digits of a float.
+fn busy(samples_count: u32) -> Samples {
+    let mut random = StdRng::seed_from_u64(1);
+    let mut samples = Samples::default();
+    let (mut managed, mut tasks) = (20e9_f64, 4_000.0_f64);
+    let (mut read, mut write, mut delay, mut contention) = (3e7, 2e7, 0.008, 0.1_f64);
+    for n in 0..samples_count {
+        managed = (managed + random.random_range(-4e8..4e8)).abs().round();
+        tasks = (tasks + random.random_range(-300.0..250.0_f64).round()).max(0.0);
+        let process = ((managed + random.random_range(3e9..3.2e9_f64)) / 4096.0).round() * 4096.0;
+        for quantity in [&mut read, &mut write, &mut delay, &mut contention] {
+            *quantity *= random.random_range(0.75..1.333);
+        }
+        let values = [
+            (Metric::Workers, 20.0),
+            (Metric::Threads, 80.0),
+            (Metric::MemoryProcess, process),
+            (Metric::MemoryManaged, managed),
+            (Metric::MemorySpilled, if n < 30 { 0.0 } else { 1_234_567_890.0 }),
+            (Metric::Cpu, random.random_range(50_000.0..79_000.0_f64).round() / 1000.0),
+            (Metric::NetworkRead, read),
+            (Metric::NetworkWrite, write),
+            (Metric::EventLoop, delay),
+            (Metric::GilContention, contention.min(1.0)),
+            (Metric::TasksProcessing, random.random_range(100.0..160.0_f64).round()),
+            (Metric::TasksMemory, tasks),
+        ];
+        samples.add(n * 10_000 + random.random_range(0..9), values);
+    }
+    samples
+}
+
+#[test]
+fn a_sample_of_a_busy_cluster_takes_thirty_bytes() {
+    let packed = Codec::default().pack(&busy(60));
+    assert!(packed.len() <= 30 * 60, "{} bytes a sample", packed.len() / 60);
+    let alone = Codec::default().pack(&busy(1));
+    assert!(alone.len() <= 100, "{} bytes", alone.len());
+}

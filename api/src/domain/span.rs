@@ -1,0 +1,312 @@
+//! What a span sums up to with the spans below it, without counting anything twice.
+//!
+//! The rules are Dask's own (`Span.active_cpu_seconds`, `Span.merge`): a span is active from when it was
+//! enqueued to when the last task of its subtree stopped, gaps between its children included; several spans
+//! together are active whenever one of them is; and what the cluster's threads did not spend executing their
+//! tasks meanwhile is "idle or other spans".
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    iter::Sum,
+};
+
+use entity::ids::SpanId;
+
+/// What the arithmetic needs of a span: its own times, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanTimes {
+    /// Which span.
+    pub id: SpanId,
+    /// The span it lies in.
+    pub parent: Option<SpanId>,
+    /// When its first tasks arrived.
+    pub enqueued: i64,
+    /// When the first of its finished tasks started.
+    pub started: Option<i64>,
+    /// When its last task stopped.
+    pub stopped: Option<i64>,
+    /// Whether its own tasks are done.
+    pub done: bool,
+}
+
+/// Sums over the task groups of spans.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Tasks they ever had.
+    pub tasks: i64,
+    /// Times one of them came to be in memory.
+    pub tasks_succeeded: i64,
+    /// Those that erred themselves.
+    pub tasks_erred: i64,
+    /// Attempts that failed and were tried again.
+    pub tasks_retried: i64,
+    /// Computing tasks that succeeded.
+    pub compute_seconds: f64,
+    /// Fetching their inputs.
+    pub transfer_seconds: f64,
+    /// Bytes of results.
+    pub bytes: i64,
+}
+
+impl Sum for Totals {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            tasks: sum.tasks.saturating_add(one.tasks),
+            tasks_succeeded: sum.tasks_succeeded.saturating_add(one.tasks_succeeded),
+            tasks_erred: sum.tasks_erred.saturating_add(one.tasks_erred),
+            tasks_retried: sum.tasks_retried.saturating_add(one.tasks_retried),
+            compute_seconds: sum.compute_seconds + one.compute_seconds,
+            transfer_seconds: sum.transfer_seconds + one.transfer_seconds,
+            bytes: sum.bytes.saturating_add(one.bytes),
+        })
+    }
+}
+
+/// Some spans of a cluster: one with all below it, or all there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spans(Vec<SpanTimes>);
+
+impl Spans {
+    /// These spans, each once.
+    #[must_use]
+    pub fn new(spans: impl IntoIterator<Item = SpanTimes>) -> Self {
+        let by_id: BTreeMap<SpanId, SpanTimes> = spans.into_iter().map(|span| (span.id, span)).collect();
+        Self(by_id.into_values().collect())
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Their identifiers, in order.
+    pub fn ids(&self) -> impl Iterator<Item = SpanId> {
+        self.0.iter().map(|span| span.id)
+    }
+
+    /// Whether all tasks of all of them are done.
+    #[must_use]
+    pub fn done(&self) -> bool {
+        self.0.iter().all(|span| span.done)
+    }
+
+    /// When the first of their finished tasks started.
+    #[must_use]
+    pub fn started(&self) -> Option<i64> {
+        // Workers' clocks may be off: nothing starts before it was enqueued.
+        let started = self.0.iter().filter_map(|span| span.started).min()?;
+        Some(self.0.iter().map(|span| span.enqueued).min().map_or(started, |enqueued| started.max(enqueued)))
+    }
+
+    /// When the last of their tasks stopped; `None` while one is not done.
+    #[must_use]
+    pub fn stopped(&self) -> Option<i64> {
+        self.done().then(|| self.0.iter().map(|span| end(span, 0)).max()).flatten()
+    }
+
+    /// When at least one of them was active: ranges in order that do not touch each other. Those that are not
+    /// done are active until `now`.
+    #[must_use]
+    pub fn active(&self, now: i64) -> Vec<(i64, i64)> {
+        let ends = self.ends(now);
+        union(self.0.iter().map(|span| (span.enqueued, ends[&span.id])))
+    }
+
+    /// When the subtree of each stopped.
+    fn ends(&self, now: i64) -> HashMap<SpanId, i64> {
+        let place: HashMap<SpanId, usize> =
+            self.0.iter().enumerate().map(|(index, span)| (span.id, index)).collect();
+        let parents: Vec<Option<usize>> =
+            self.0.iter().map(|span| span.parent.and_then(|parent| place.get(&parent).copied())).collect();
+        let mut ends: Vec<i64> = self.0.iter().map(|span| end(span, now)).collect();
+        // Children before parents: a span's turn comes when all below it had theirs.
+        let mut waits_for = vec![0_usize; parents.len()];
+        parents.iter().flatten().for_each(|parent| waits_for[*parent] += 1);
+        let mut ready: Vec<usize> = (0..parents.len()).filter(|index| waits_for[*index] == 0).collect();
+        let mut had_turn = vec![false; parents.len()];
+        while let Some(index) = ready.pop() {
+            had_turn[index] = true;
+            if let Some(parent) = parents[index] {
+                ends[parent] = ends[parent].max(ends[index]);
+                waits_for[parent] -= 1;
+                if waits_for[parent] == 0 {
+                    ready.push(parent);
+                }
+            }
+        }
+        // What is left lies in itself, which Dask never reports: those of a circle end together.
+        for first in 0..parents.len() {
+            let mut circle = Vec::new();
+            let mut next = Some(first);
+            while let Some(index) = next.filter(|index| !had_turn[*index]) {
+                had_turn[index] = true;
+                circle.push(index);
+                next = parents[index];
+            }
+            let latest = circle.iter().map(|index| ends[*index]).max();
+            circle
+                .into_iter()
+                .zip(latest.into_iter().cycle())
+                .for_each(|(index, latest)| ends[index] = latest);
+        }
+        self.ids().zip(ends).collect()
+    }
+}
+
+fn end(span: &SpanTimes, now: i64) -> i64 {
+    let end = if span.done { span.stopped.unwrap_or(span.enqueued) } else { now };
+    end.max(span.enqueued)
+}
+
+/// The moments that lie in at least one of some ranges: ranges in order that do not touch each other.
+fn union(ranges: impl Iterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
+    let mut ranges: Vec<(i64, i64)> = ranges.filter(|(start, end)| start < end).collect();
+    ranges.sort_unstable();
+    let mut union: Vec<(i64, i64)> = Vec::new();
+    for (start, end) in ranges {
+        match union.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => union.push((start, end)),
+        }
+    }
+    union
+}
+
+/// The cluster's threads integrated over the ranges `active`, in seconds. `history` says how many there were
+/// since when, in order; before it begins there were none. `None` when nothing is known of them.
+#[must_use]
+pub fn thread_seconds(active: &[(i64, i64)], history: &[(i64, i64)]) -> Option<f64> {
+    if history.is_empty() {
+        return None;
+    }
+    let until = history.iter().skip(1).map(|(at, _)| *at).chain([i64::MAX]);
+    let steps: Vec<(i64, i64, i64)> =
+        history.iter().zip(until).map(|((at, threads), until)| (*at, until, *threads)).collect();
+    let mut thread_milliseconds: i128 = 0;
+    for (start, end) in active {
+        // Only the steps that reach into the range.
+        let first = steps.partition_point(|(_, until, _)| until <= start);
+        for (at, until, threads) in steps[first..].iter().take_while(|(at, ..)| at < end) {
+            let shared = (*end).min(*until) - (*start).max(*at);
+            thread_milliseconds += i128::from(shared.max(0)) * i128::from(*threads);
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "seconds are told to the millisecond")]
+    let seconds = thread_milliseconds as f64 / 1000.0;
+    Some(seconds)
+}
+
+/// What Dask calls "idle or other spans": thread-seconds that were not spent executing these tasks. Metrics of
+/// the users' own may make the difference negative, which means none.
+#[must_use]
+pub fn idle_seconds(thread_seconds: f64, execute_seconds: f64) -> f64 {
+    (thread_seconds - execute_seconds).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn span(id: u128, parent: Option<u128>, enqueued: i64, stopped: Option<i64>) -> SpanTimes {
+        let id_of = |number| SpanId(Uuid::from_u128(number));
+        let (id, parent, done) = (id_of(id), parent.map(id_of), stopped.is_some());
+        SpanTimes { id, parent, enqueued, started: Some(enqueued + 1), stopped, done }
+    }
+
+    #[test]
+    fn a_span_is_active_until_its_last_descendant_is_done() {
+        // A parent without tasks of its own, and two children with a gap between them.
+        let tree = Spans::new([
+            span(1, None, 0, Some(0)),
+            span(2, Some(1), 5, Some(10)),
+            span(3, Some(1), 20, Some(30)),
+        ]);
+        assert_eq!(tree.active(99), [(0, 30)]);
+        assert_eq!((tree.started(), tree.stopped(), tree.done()), (Some(1), Some(30), true));
+        let running = Spans::new([span(1, None, 0, Some(0)), span(2, Some(1), 5, None)]);
+        assert_eq!(running.active(99), [(0, 99)]);
+        assert_eq!((running.stopped(), running.done()), (None, false));
+    }
+
+    #[test]
+    fn spans_together_leave_out_only_what_none_was_active_in() {
+        let spans =
+            Spans::new([span(1, None, 0, Some(10)), span(2, None, 5, Some(12)), span(3, None, 20, Some(21))]);
+        assert_eq!(spans.active(99), [(0, 12), (20, 21)]);
+        assert_eq!(Spans::default().active(99), []);
+    }
+
+    #[test]
+    fn parents_in_a_circle_come_to_an_end() {
+        let circle = Spans::new([span(1, Some(2), 0, Some(1)), span(2, Some(1), 0, Some(7))]);
+        assert_eq!(circle.active(9), [(0, 7)]);
+        // What hangs below a circle counts, too.
+        let tail = Spans::new([
+            span(1, Some(2), 0, Some(1)),
+            span(2, Some(1), 0, Some(2)),
+            span(3, Some(1), 1, Some(8)),
+            span(4, Some(4), 20, Some(21)),
+        ]);
+        assert_eq!(tail.active(9), [(0, 8), (20, 21)]);
+    }
+
+    /// Walking up from each span would take hours.
+    #[test]
+    fn a_chain_of_very_many_spans_takes_a_moment() {
+        let length = 300_000_u128;
+        let link = |n: u128| span(n, Some(n + 1).filter(|above| *above < length), 0, Some(i64::from(n == 0)));
+        let chain = Spans::new((0..length).map(link));
+        assert!(chain.ends(0).values().all(|end| *end == 1));
+        assert_eq!(chain.active(0), [(0, 1)]);
+    }
+
+    #[test]
+    fn threads_count_while_they_were_there() {
+        let history = [(100, 2), (200, 4), (300, 0), (400, 1)];
+        for (active, expected) in [
+            (vec![(0, 100)], 0.0),
+            (vec![(0, 150)], 0.1),
+            (vec![(150, 250)], 0.3),
+            (vec![(150, 250), (350, 450)], 0.35),
+            (vec![(50, 1_000)], 1.2),
+            (vec![], 0.0),
+        ] {
+            assert_eq!(thread_seconds(&active, &history), Some(expected), "{active:?}");
+        }
+        assert_eq!(thread_seconds(&[(0, 1)], &[]), None, "not known is not none");
+    }
+
+    /// Two clusters as Dask 2026.8.0 and 2023.7.0 described them, to the millisecond.
+    #[test]
+    fn dask_comes_to_the_same_numbers() {
+        let close = |ours: Option<f64>, dasks: f64| (ours.expect("known") - dasks).abs() < 0.005;
+        let workflow = Spans::new([
+            span(1, None, 706_564, Some(706_564)),
+            span(2, Some(1), 706_564, Some(706_745)),
+            span(3, Some(1), 706_754, Some(706_754)),
+            span(4, Some(3), 706_754, Some(706_870)),
+            span(5, Some(1), 706_893, Some(707_613)),
+        ]);
+        assert!(close(thread_seconds(&workflow.active(0), &[(0, 2)]), 2.099_593));
+        // Workers died and came back meanwhile.
+        let failing = Spans::new([span(1, None, 800_525, Some(806_694))]);
+        let threads =
+            [(0, 0), (790_000, 2), (801_103, 1), (801_179, 0), (805_691, 1), (805_757, 2), (806_800, 0)];
+        assert!(close(thread_seconds(&failing.active(0), &threads), 3.171_468));
+    }
+
+    #[test]
+    fn idle_is_what_is_left_and_never_negative() {
+        assert!((idle_seconds(10.0, 4.0) - 6.0).abs() < 1e-12);
+        assert!(idle_seconds(1.0, 4.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,72 @@
+//! What things cost an account.
+
+use entity::cost_rate::{Column, Entity, Model};
+use sea_orm::{ColumnTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict};
+
+use super::{error::StoreError, scoped::AccountStore};
+use crate::domain::cost::Rate;
+
+/// More changes of price than an account ever has.
+const MAX_RATES: u64 = 1_000;
+
+impl AccountStore {
+    /// The account's rates, the first one first.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.cost_rate.all", skip_all)]
+    pub async fn cost_rates(&self) -> Result<Vec<Rate>, StoreError> {
+        let rows = self
+            .select::<Entity>()
+            .order_by_asc(Column::ValidFrom)
+            .limit(MAX_RATES)
+            .all(&self.reads())
+            .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Rate {
+                valid_from: row.valid_from,
+                currency: row.currency,
+                per_thread_hour: row.per_thread_hour,
+                per_gib_hour: row.per_gib_hour,
+                per_worker_hour: row.per_worker_hour,
+            })
+            .collect())
+    }
+
+    /// Sets the rate that holds from its first day on, in place of one that began on the same day.
+    ///
+    /// # Errors
+    /// When the database does not answer; nothing is changed then.
+    #[tracing::instrument(name = "store.cost_rate.set", skip_all)]
+    pub async fn set_cost_rate(&self, rate: &Rate) -> Result<(), StoreError> {
+        let row = Model {
+            account_id: self.account_id(),
+            valid_from: rate.valid_from,
+            currency: rate.currency.clone(),
+            per_thread_hour: rate.per_thread_hour,
+            per_gib_hour: rate.per_gib_hour,
+            per_worker_hour: rate.per_worker_hour,
+        };
+        let replace = OnConflict::columns([Column::AccountId, Column::ValidFrom])
+            .update_columns([
+                Column::Currency,
+                Column::PerThreadHour,
+                Column::PerGibHour,
+                Column::PerWorkerHour,
+            ])
+            .to_owned();
+        self.insert::<Entity>(vec![row], &replace).await?;
+        Ok(())
+    }
+
+    /// Removes the rate that begins on a day. Returns whether there was one.
+    ///
+    /// # Errors
+    /// When the database does not answer; nothing is changed then.
+    #[tracing::instrument(name = "store.cost_rate.delete", skip_all)]
+    pub async fn delete_cost_rate(&self, valid_from: i64) -> Result<bool, StoreError> {
+        let delete = self.delete::<Entity>().filter(Column::ValidFrom.eq(valid_from));
+        Ok(delete.exec(&self.writes()).await?.rows_affected > 0)
+    }
+}

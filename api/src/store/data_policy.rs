@@ -1,0 +1,56 @@
+//! What an account accepts of each class of data, and how long it keeps it.
+
+use entity::data_policy::{Column, DataClass, Entity, Model};
+use sea_orm::{ColumnTrait, QueryFilter, sea_query::OnConflict};
+
+use super::{error::StoreError, scoped::AccountStore};
+use crate::domain::data_class::Accepted;
+
+impl AccountStore {
+    /// What the account said of classes of data; one it said nothing of has no row.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.data_policy.all", skip_all)]
+    pub async fn data_policies(&self) -> Result<Vec<Model>, StoreError> {
+        Ok(self.select::<Entity>().all(&self.reads()).await?)
+    }
+
+    /// The classes of data the account accepts.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.data_policy.accepted", skip_all)]
+    pub async fn accepted(&self) -> Result<Accepted, StoreError> {
+        let refused = self.select::<Entity>().filter(Column::Accepted.eq(false));
+        let rows = refused.all(&self.reads()).await?;
+        Ok(Accepted::all_but(rows.into_iter().map(|row| row.data_class)))
+    }
+
+    /// Whether the account accepts this class of data.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn accepts(&self, class: DataClass) -> Result<bool, StoreError> {
+        Ok(self.accepted().await?.accepts(class))
+    }
+
+    /// Says whether the account accepts a class of data and for how many days it keeps it.
+    ///
+    /// # Errors
+    /// When the database does not answer; nothing is changed then.
+    #[tracing::instrument(name = "store.data_policy.set", skip_all)]
+    pub async fn set_data_policy(
+        &self,
+        class: DataClass,
+        accepted: bool,
+        retention_days: Option<i64>,
+    ) -> Result<Model, StoreError> {
+        let row = Model { account_id: self.account_id(), data_class: class, accepted, retention_days };
+        let over = OnConflict::columns([Column::AccountId, Column::DataClass])
+            .update_columns([Column::Accepted, Column::RetentionDays])
+            .to_owned();
+        self.insert::<Entity>(vec![row.clone()], &over).await?;
+        Ok(row)
+    }
+}

@@ -1,0 +1,124 @@
+//! Environments: the software processes run on, and which processes of a cluster run on which.
+
+use std::collections::{BTreeMap, HashMap};
+
+use entity::{
+    client,
+    environment::{Column, Entity, Model},
+    ids::{ClusterId, EnvironmentId},
+    list::Packages,
+    worker,
+};
+use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect, sea_query::ExprTrait};
+
+use super::{error::StoreError, scoped::AccountStore, upsert::first_wins};
+use crate::domain::{bounded::Text, environment::Role, report::EnvironmentReport};
+
+/// How many processes of one role ran on one environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnvironmentUse {
+    /// The role.
+    pub role: Role,
+    /// The environment.
+    pub environment: EnvironmentId,
+    /// How many processes.
+    pub processes: i64,
+}
+
+impl AccountStore {
+    /// The environments that exist among `ids`, in no particular order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.environment.by_id", skip_all)]
+    pub async fn environments_by_id(
+        &self,
+        ids: &[(ClusterId, EnvironmentId)],
+    ) -> Result<Vec<Model>, StoreError> {
+        let mut by_cluster: BTreeMap<ClusterId, Vec<EnvironmentId>> = BTreeMap::new();
+        for (cluster, id) in ids {
+            by_cluster.entry(*cluster).or_default().push(*id);
+        }
+        let one_of = by_cluster.into_iter().fold(Condition::any(), |any, (cluster, ids)| {
+            any.add(Column::ClusterId.eq(cluster).and(Column::Id.is_in(ids)))
+        });
+        // Which clusters and which identifiers, beside the pairs: SQLite finds alternatives in no index.
+        let select =
+            self.select::<Entity>().filter(Column::ClusterId.is_in(ids.iter().map(|(cluster, _)| *cluster)));
+        let select = select.filter(Column::Id.is_in(ids.iter().map(|(_, id)| *id)));
+        Ok(select.filter(one_of).all(&self.reads()).await?)
+    }
+
+    /// What the workers and clients of each cluster ran on; clusters without any are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.environment.uses", skip_all)]
+    pub async fn environment_uses(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, Vec<EnvironmentUse>>, StoreError> {
+        let workers: Vec<(ClusterId, EnvironmentId, i64)> = self
+            .select::<worker::Entity>()
+            .select_only()
+            .column(worker::Column::ClusterId)
+            .column(worker::Column::EnvironmentId)
+            .column_as(worker::Column::Id.count(), "count")
+            .filter(worker::Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(worker::Column::EnvironmentId.is_not_null())
+            .group_by(worker::Column::ClusterId)
+            .group_by(worker::Column::EnvironmentId)
+            .into_tuple()
+            .all(&self.reads())
+            .await?;
+        let clients: Vec<(ClusterId, EnvironmentId, i64)> = self
+            .select::<client::Entity>()
+            .select_only()
+            .column(client::Column::ClusterId)
+            .column(client::Column::EnvironmentId)
+            .column_as(client::Column::Id.count(), "count")
+            .filter(client::Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(client::Column::EnvironmentId.is_not_null())
+            .group_by(client::Column::ClusterId)
+            .group_by(client::Column::EnvironmentId)
+            .into_tuple()
+            .all(&self.reads())
+            .await?;
+        let mut uses: HashMap<ClusterId, Vec<EnvironmentUse>> = HashMap::new();
+        for (role, rows) in [(Role::Worker, workers), (Role::Client, clients)] {
+            for (cluster, environment, processes) in rows {
+                uses.entry(cluster).or_default().push(EnvironmentUse { role, environment, processes });
+            }
+        }
+        Ok(uses)
+    }
+
+    /// Writes the environments of a report.
+    pub(crate) async fn record_environments(
+        &self,
+        cluster: ClusterId,
+        reports: &[EnvironmentReport],
+    ) -> Result<(), StoreError> {
+        let text = |text: &Option<Text<256>>| text.as_ref().map(|text| text.as_str().to_owned());
+        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        let mut rows = BTreeMap::new();
+        for report in reports {
+            let packages = report.packages.iter();
+            rows.entry(report.id).or_insert_with(|| Model {
+                account_id: self.account_id(),
+                cluster_id: cluster,
+                id: report.id,
+                python: text(&report.python),
+                executable: report.executable.as_ref().map(|text| text.as_str().to_owned()),
+                os: text(&report.os),
+                os_release: text(&report.os_release),
+                machine: text(&report.machine),
+                packages: Packages(
+                    packages.map(|(name, version)| (name.as_str().to_owned(), text(version))).collect(),
+                ),
+            });
+        }
+        self.insert::<Entity>(rows.into_values().collect(), &first_wins::<Entity>()).await?;
+        Ok(())
+    }
+}

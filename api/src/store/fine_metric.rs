@@ -1,0 +1,154 @@
+//! Fine performance metrics: one packed row per span, and one for what belongs to none.
+
+use std::collections::{BTreeMap, HashMap};
+
+use entity::{
+    fine_metric::{Column, Entity, Model},
+    ids::{ClusterId, SpanId},
+};
+use sea_orm::{ColumnTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect};
+use uuid::Uuid;
+
+use super::{error::StoreError, scoped::AccountStore, span::one_of, upsert::newest_wins};
+use crate::{
+    blocking::blocking,
+    domain::{
+        fine_metric::{self, Labels, Table, Unreadable},
+        report::FineMetricsReport,
+    },
+};
+
+/// Stands for the spans of what has none.
+const NO_SPAN: SpanId = SpanId(Uuid::nil());
+
+/// Identifiers in one statement at the most.
+const MAX_IDS: usize = 5_000;
+
+/// Rows that are read at once at the most.
+const MAX_ROWS: u64 = 2_000;
+
+/// Rows of clusters that are read for one statement's worth of clusters at the most.
+const MAX_READ: usize = 200_000;
+
+/// Sums that are made together at the most.
+const MAX_SUMS: usize = 500_000;
+
+impl AccountStore {
+    /// The sums over each set of spans, in the order of `sets`.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.fine_metric.of_spans", skip_all)]
+    pub async fn fine_metrics_of_spans(
+        &self,
+        sets: &[(ClusterId, &[SpanId])],
+    ) -> Result<Vec<Table>, StoreError> {
+        let all = sets.iter().flat_map(|(cluster, spans)| spans.iter().map(|span| (*cluster, *span)));
+        let mut all: Vec<(ClusterId, SpanId)> = all.collect();
+        all.sort_unstable();
+        all.dedup();
+        let (mut labels, mut cells) = (Labels::default(), HashMap::new());
+        for ids in all.chunks(MAX_IDS) {
+            let select = self.select::<Entity>().filter(one_of(Column::ClusterId, Column::SpanId, ids));
+            let rows = select.all(&self.reads()).await?;
+            (labels, cells) = blocking(move || -> Result<_, Unreadable> {
+                for row in rows {
+                    let read = labels.read(&row.cells, row.span_id != NO_SPAN)?;
+                    cells.insert((row.cluster_id, row.span_id), read);
+                }
+                Ok((labels, cells))
+            })
+            .await?;
+        }
+        let sets: Vec<(ClusterId, Vec<SpanId>)> =
+            sets.iter().map(|(cluster, spans)| (*cluster, spans.to_vec())).collect();
+        blocking(move || {
+            let (mut tables, mut sums) = (Vec::with_capacity(sets.len()), 0);
+            for (cluster, spans) in sets {
+                let mut table = Table::default();
+                spans
+                    .iter()
+                    .filter_map(|span| cells.get(&(cluster, *span)))
+                    .for_each(|cells| table.add(cells));
+                sums += table.len();
+                tables.push(table);
+                if sums > MAX_SUMS {
+                    return Err(Unreadable::TooMany.into());
+                }
+            }
+            Ok(tables)
+        })
+        .await
+    }
+
+    /// The sums over all spans of each cluster and what belongs to none; clusters without any are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.fine_metric.of_clusters", skip_all)]
+    pub async fn fine_metrics_of_clusters(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, Table>, StoreError> {
+        let select = self.select::<Entity>().filter(Column::ClusterId.is_in(clusters.iter().copied()));
+        let select = select.order_by_asc(Column::ClusterId).order_by_asc(Column::SpanId).limit(MAX_ROWS);
+        let (mut labels, mut found) = (Labels::default(), HashMap::<ClusterId, Table>::new());
+        let (mut rows, mut read) = (select.clone().all(&self.reads()).await?, 0);
+        // In parts: all rows of clusters may be many.
+        while let Some((cluster, span)) = rows.last().map(|row| (row.cluster_id, row.span_id)) {
+            let whole = (rows.len() as u64) < MAX_ROWS;
+            read += rows.len();
+            if read > MAX_READ {
+                return Err(StoreError::TooMuch("the clusters have too many spans: ask for fewer clusters"));
+            }
+            (labels, found) = blocking(move || -> Result<_, Unreadable> {
+                for row in rows {
+                    let cells = labels.read(&row.cells, row.span_id != NO_SPAN)?;
+                    found.entry(row.cluster_id).or_default().add(&cells);
+                }
+                Ok((labels, found))
+            })
+            .await?;
+            if whole {
+                break;
+            }
+            let same_cluster = Column::ClusterId.eq(cluster).and(Column::SpanId.gt(span));
+            let after = Column::ClusterId.gt(cluster).or(same_cluster);
+            rows = select.clone().filter(after).all(&self.reads()).await?;
+        }
+        Ok(found)
+    }
+
+    /// Writes what a report says of fine metrics.
+    pub(crate) async fn record_fine_metrics(
+        &self,
+        cluster: ClusterId,
+        sequence: i64,
+        reports: &[FineMetricsReport],
+    ) -> Result<(), StoreError> {
+        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        let reports: BTreeMap<SpanId, _> =
+            reports.iter().map(|report| (report.span_id.unwrap_or(NO_SPAN), report)).collect();
+        let rows = reports.into_iter().map(|(span_id, report)| Model {
+            account_id: self.account_id(),
+            cluster_id: cluster,
+            span_id,
+            sequence,
+            cells: fine_metric::pack(&report.cells),
+        });
+        self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        Ok(())
+    }
+}
+
+impl From<Unreadable> for StoreError {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Damaged => Self::damaged(&unreadable),
+            Unreadable::TooMany => Self::TooMuch(
+                "the fine metrics of so many functions and activities are too much for one answer: ask for fewer \
+                 clusters or spans, or with 'inclusive: false'",
+            ),
+        }
+    }
+}

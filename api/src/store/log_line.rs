@@ -1,0 +1,251 @@
+//! Log lines, listed by cluster. Their texts lie encrypted, so searching them is reading them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use entity::{
+    ids::{ClusterId, KeyTime, LogLineId, WorkerId},
+    log_line::{Column, Entity, Model, Source},
+};
+use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect};
+
+use super::{
+    error::StoreError,
+    page::{self, End, Key, KeyPart, Page, PageRequest, Sort},
+    scoped::AccountStore,
+    sealed::RowName,
+    upsert::first_wins,
+};
+use crate::{
+    domain::{bounded::Text, report::LogReport},
+    seal::SealError,
+};
+
+/// How many lines are read in search of some words before the search has to be continued by a cursor.
+pub const LINES_PER_SEARCH: u64 = 1_000;
+
+/// The orders log lines can be listed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogSort {
+    /// The line that was written first comes first.
+    OldestFirst,
+}
+
+impl Sort for LogSort {
+    type Entity = Entity;
+
+    fn name(self) -> &'static str {
+        "logged_at:asc"
+    }
+
+    fn columns(self) -> Vec<Column> {
+        vec![Column::LoggedAt, Column::Id]
+    }
+
+    fn descending(self) -> bool {
+        false
+    }
+
+    fn accepts(self, key: &Key) -> bool {
+        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+    }
+
+    fn key(self, row: &Model) -> Key {
+        Key(vec![KeyPart::Integer(row.logged_at.0), row.id.into()])
+    }
+}
+
+/// Which log lines.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LogParent {
+    /// Of which cluster.
+    pub cluster: ClusterId,
+    /// Of which of its lines.
+    pub filter: LogFilter,
+}
+
+/// What is wanted of a log; nothing said means everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LogFilter {
+    /// Of one of these levels.
+    pub levels: Option<Vec<String>>,
+    /// Of one of these kinds of process.
+    pub sources: Option<Vec<Source>>,
+    /// Of this worker.
+    pub worker: Option<WorkerId>,
+}
+
+impl LogParent {
+    fn condition(&self) -> Condition {
+        let LogFilter { levels, sources, worker } = &self.filter;
+        let mut all = Condition::all().add(Column::ClusterId.eq(self.cluster));
+        if let Some(levels) = levels {
+            all = all.add(Column::Level.is_in(levels.iter().map(String::as_str)));
+        }
+        if let Some(sources) = sources {
+            all = all.add(Column::Source.is_in(sources.iter().copied()));
+        }
+        if let Some(worker) = worker {
+            all = all.add(Column::WorkerId.eq(*worker));
+        }
+        all
+    }
+}
+
+impl AccountStore {
+    /// The same page of the log lines of each parent, in the order of `parents`.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.log_line.pages", skip_all)]
+    pub async fn log_pages(
+        &self,
+        parents: &[LogParent],
+        sort: LogSort,
+        request: &PageRequest,
+    ) -> Result<Vec<Page<Model>>, StoreError> {
+        let of = |parent: &LogParent| self.select::<Entity>().filter(parent.condition());
+        page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+    }
+
+    /// How many log lines each parent has; parents without any are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.log_line.counts", skip_all)]
+    pub async fn log_counts(&self, parents: &[LogParent]) -> Result<HashMap<LogParent, i64>, StoreError> {
+        // One statement for all clusters whose logs are asked for in the same way.
+        let mut alike: HashMap<&LogFilter, Vec<&LogParent>> = HashMap::new();
+        for parent in parents {
+            alike.entry(&parent.filter).or_default().push(parent);
+        }
+        let mut counts = HashMap::new();
+        for (filter, parents) in alike {
+            let any = parents.iter().fold(Condition::any(), |any, parent| any.add(parent.condition()));
+            let rows: Vec<(ClusterId, i64)> = self
+                .select::<Entity>()
+                .select_only()
+                .column(Column::ClusterId)
+                .column_as(Column::Id.count(), "count")
+                .filter(any)
+                .group_by(Column::ClusterId)
+                .into_tuple()
+                .all(&self.reads())
+                .await?;
+            let parent = |cluster| LogParent { cluster, filter: filter.clone() };
+            counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
+        }
+        Ok(counts)
+    }
+
+    /// A page of those lines that can be read and contain `words`, in any case of letters, and how far the search came when it
+    /// ended before the page was full: at most [`LINES_PER_SEARCH`] lines are read.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.log_line.search", skip_all)]
+    pub async fn log_search(
+        &self,
+        parent: &LogParent,
+        words: &str,
+        sort: LogSort,
+        request: &PageRequest,
+    ) -> Result<(Page<Model>, Option<Key>), StoreError> {
+        let select = self.select::<Entity>().filter(parent.condition());
+        let scan = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
+        let read = page::fetch(&self.reads(), select, sort, &scan).await?;
+        let (forwards, words) = (request.end == End::First, words.to_lowercase());
+        let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
+        let mut lines = read.rows;
+        if !forwards {
+            lines.reverse();
+        }
+        let last = lines.last().map(|(key, _)| key.clone());
+        let (mut found, mut more) = (Vec::new(), false);
+        for (key, row) in lines {
+            // What cannot be read is not what was searched for.
+            if !self.log_message(&row).is_ok_and(|message| message.to_lowercase().contains(&words)) {
+                continue;
+            }
+            if found.len() == limit {
+                more = true;
+                break;
+            }
+            found.push((key, row));
+        }
+        let unread = if forwards { read.has_next } else { read.has_previous };
+        let reached = last.filter(|_| unread && !more);
+        if !forwards {
+            found.reverse();
+        }
+        let (has_previous, has_next) =
+            if forwards { (read.has_previous, more || unread) } else { (more || unread, read.has_next) };
+        Ok((Page { rows: found, has_previous, has_next }, reached))
+    }
+
+    /// The last `count` lines of each worker, or of its nanny, in the order they were written.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.log_line.last", skip_all)]
+    pub async fn last_log_lines(
+        &self,
+        cluster: ClusterId,
+        workers: &[WorkerId],
+        count: u64,
+    ) -> Result<HashMap<WorkerId, Vec<Model>>, StoreError> {
+        let of = |worker: &WorkerId| LogParent {
+            cluster,
+            filter: LogFilter { worker: Some(*worker), ..LogFilter::default() },
+        };
+        let parents: Vec<LogParent> = workers.iter().map(of).collect();
+        let request = PageRequest { limit: count, end: End::Last, after: None, before: None };
+        let pages = self.log_pages(&parents, LogSort::OldestFirst, &request).await?;
+        let lines = pages.into_iter().map(|page| page.rows.into_iter().map(|(_, row)| row).collect());
+        Ok(workers.iter().copied().zip(lines).collect())
+    }
+
+    /// The text of a log line.
+    ///
+    /// # Errors
+    /// [`StoreError::Sealed`] when it cannot be decrypted.
+    pub fn log_message(&self, row: &Model) -> Result<String, StoreError> {
+        let name = self.log_row(row.cluster_id, row.logged_at, row.id);
+        let plain = self.unseal(&name, row.key_id, &row.sealed)?;
+        String::from_utf8(plain).map_err(|_| StoreError::Sealed(SealError::Damaged))
+    }
+
+    fn log_row(&self, cluster: ClusterId, at: KeyTime, id: LogLineId) -> RowName {
+        let key: [&[u8]; 3] = [&cluster.0.to_le_bytes(), &at.0.to_le_bytes(), id.0.as_bytes()];
+        RowName::new("log_lines", self.account_id(), &key)
+    }
+
+    /// Writes the log lines of a report.
+    pub(crate) async fn record_logs(
+        &self,
+        cluster: ClusterId,
+        reports: &[LogReport],
+    ) -> Result<(), StoreError> {
+        // By key: transactions must lock in one order.
+        let rows = reports.iter().map(|report| {
+            let at = KeyTime::from(report.at.timestamp());
+            let sealed = self.seal(&self.log_row(cluster, at, report.id), report.message.as_str().as_bytes());
+            Model {
+                account_id: self.account_id(),
+                cluster_id: cluster,
+                logged_at: at,
+                id: report.id,
+                source: report.source.into(),
+                worker_id: report.worker_id,
+                worker: report.worker.clone().map(Text::into_string),
+                level: report.level.as_str().to_owned(),
+                logger: report.logger.as_str().to_owned(),
+                repeated: report.repeated.get(),
+                key_id: sealed.key_id,
+                sealed: sealed.bytes,
+            }
+        });
+        let rows: BTreeMap<_, _> = rows.map(|row| ((row.logged_at, row.id), row)).collect();
+        self.insert::<Entity>(rows.into_values().collect(), &first_wins::<Entity>()).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,434 @@
+//! Spans, listed by cluster or by the span above, and what the arithmetic of whole subtrees needs.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use entity::{
+    Timestamp,
+    ids::{ClusterId, KeyTime, SpanId},
+    list::Names,
+    span::{Column, Entity, Model},
+    task_group, thread_change,
+};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, DatabaseBackend, QueryFilter, QueryOrder, QuerySelect, Select,
+    sea_query::{Alias, Expr, ExprTrait},
+};
+
+use super::{
+    code_snippet::stacks,
+    error::StoreError,
+    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    scoped::AccountStore,
+    upsert::newest_wins,
+};
+use crate::{
+    blocking::blocking,
+    domain::{
+        bounded::{Text, UnixTime},
+        report::SpanReport,
+        span::{SpanTimes, Spans, Totals},
+    },
+};
+
+/// Identifiers in one statement at the most.
+const MAX_IDS: usize = 5_000;
+
+/// Levels of a tree: a path has at most so many tags.
+const MAX_LEVELS: usize = 64;
+
+/// Spans that are read at once at the most, for all the trees that are asked for together.
+const MAX_SPANS: usize = 200_000;
+
+/// A span's sums as they are selected.
+type SumRow = (ClusterId, SpanId, i64, i64, i64, i64, f64, f64, i64);
+
+/// The orders spans can be listed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SpanSort {
+    /// The span whose tasks arrived first comes first.
+    OldestFirst,
+}
+
+impl Sort for SpanSort {
+    type Entity = Entity;
+
+    fn name(self) -> &'static str {
+        "enqueued_at:asc"
+    }
+
+    fn columns(self) -> Vec<Column> {
+        vec![Column::EnqueuedAt, Column::Id]
+    }
+
+    fn descending(self) -> bool {
+        false
+    }
+
+    fn accepts(self, key: &Key) -> bool {
+        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+    }
+
+    fn key(self, row: &Model) -> Key {
+        Key(vec![row.enqueued_at.into(), row.id.into()])
+    }
+}
+
+/// Whose spans.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SpanParent {
+    /// Some of a cluster's.
+    Cluster(ClusterId, SpanFilter),
+    /// Those directly below a span.
+    Span(ClusterId, SpanId),
+}
+
+/// Which spans of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SpanFilter {
+    /// Only those that lie in no other one of the list.
+    pub roots: bool,
+    /// Only those with one of these tags on their path; all when there is none.
+    pub tags: Vec<String>,
+}
+
+impl AccountStore {
+    /// The same page of the spans of each parent, in the order of `parents`.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.span.pages", skip_all)]
+    pub async fn span_pages(
+        &self,
+        parents: &[SpanParent],
+        sort: SpanSort,
+        request: &PageRequest,
+    ) -> Result<Vec<Page<Model>>, StoreError> {
+        let selects = parents.iter().map(|parent| self.spans_of(parent)).collect();
+        page::fetch_each(&self.reads(), selects, sort, request).await
+    }
+
+    fn spans_of(&self, parent: &SpanParent) -> Select<Entity> {
+        match parent {
+            SpanParent::Cluster(cluster, filter) => {
+                self.filtered(filter).filter(Column::ClusterId.eq(*cluster))
+            }
+            SpanParent::Span(cluster, span) => self
+                .select::<Entity>()
+                .filter(Column::ClusterId.eq(*cluster))
+                .filter(Column::ParentId.eq(*span)),
+        }
+    }
+
+    fn filtered(&self, filter: &SpanFilter) -> Select<Entity> {
+        let select = self.select::<Entity>();
+        match (filter.roots, filter.tags.is_empty()) {
+            (false, true) => select,
+            (true, true) => select.filter(Column::ParentId.is_null()),
+            (roots, false) => select.filter(self.tagged(&filter.tags, roots)),
+        }
+    }
+
+    /// Whether one of `tags` is on a span's path; with `roots` whether it is the span's own and none before it.
+    fn tagged(&self, tags: &[String], roots: bool) -> Condition {
+        let postgres = self.reads().get_database_backend() == DatabaseBackend::Postgres;
+        let numbers = 1..=tags.len();
+        let values: Vec<_> =
+            numbers.map(|n| if postgres { format!("${n}") } else { "?".to_owned() }).collect();
+        let is_one = format!("tag.value IN ({})", values.join(", "));
+        // The tags before a span's own are those of the spans it lies in.
+        let (elements, above) = if postgres {
+            (
+                "json_array_elements_text(spans.path) WITH ORDINALITY AS tag(value, position)",
+                "tag.position < json_array_length(spans.path)",
+            )
+        } else {
+            ("json_each(spans.path) AS tag", "tag.key < json_array_length(spans.path) - 1")
+        };
+        let on_path = format!("EXISTS (SELECT 1 FROM {elements} WHERE {is_one})");
+        let condition = Condition::all().add(Expr::cust_with_values(on_path, tags));
+        if !roots {
+            return condition;
+        }
+        let outside = format!("NOT EXISTS (SELECT 1 FROM {elements} WHERE {above} AND {is_one})");
+        condition.add(Expr::cust_with_values(outside, tags))
+    }
+
+    /// How many spans each parent has; parents without any may be missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.span.counts", skip_all)]
+    pub async fn span_counts(&self, parents: &[SpanParent]) -> Result<HashMap<SpanParent, i64>, StoreError> {
+        let mut filters: HashMap<&SpanFilter, Vec<ClusterId>> = HashMap::new();
+        let mut spans: Vec<(ClusterId, SpanId)> = Vec::new();
+        for parent in parents {
+            match parent {
+                SpanParent::Cluster(cluster, filter) => filters.entry(filter).or_default().push(*cluster),
+                SpanParent::Span(cluster, span) => spans.push((*cluster, *span)),
+            }
+        }
+        let mut counts = HashMap::new();
+        // One statement for each filter of the query, however many clusters it is asked for.
+        for (filter, clusters) in filters {
+            let rows: Vec<(ClusterId, i64)> = self
+                .filtered(filter)
+                .select_only()
+                .column(Column::ClusterId)
+                .column_as(Column::Id.count(), "count")
+                .filter(Column::ClusterId.is_in(clusters))
+                .group_by(Column::ClusterId)
+                .into_tuple()
+                .all(&self.reads())
+                .await?;
+            let parent = |cluster| SpanParent::Cluster(cluster, filter.clone());
+            counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
+        }
+        if !spans.is_empty() {
+            let rows: Vec<(ClusterId, SpanId, i64)> = self
+                .select::<Entity>()
+                .select_only()
+                .columns([Column::ClusterId, Column::ParentId])
+                .column_as(Column::Id.count(), "count")
+                .filter(one_of(Column::ClusterId, Column::ParentId, &spans))
+                .group_by(Column::ClusterId)
+                .group_by(Column::ParentId)
+                .into_tuple()
+                .all(&self.reads())
+                .await?;
+            counts.extend(
+                rows.into_iter().map(|(cluster, span, count)| (SpanParent::Span(cluster, span), count)),
+            );
+        }
+        Ok(counts)
+    }
+
+    /// The spans that exist among `ids`, in no particular order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.span.by_id", skip_all)]
+    pub async fn spans_by_id(&self, ids: &[(ClusterId, SpanId)]) -> Result<Vec<Model>, StoreError> {
+        Ok(self
+            .select::<Entity>()
+            .filter(one_of(Column::ClusterId, Column::Id, ids))
+            .all(&self.reads())
+            .await?)
+    }
+
+    /// Each of `roots` with the spans below it, as far as [`MAX_LEVELS`] go. One statement for each level of the
+    /// deepest.
+    ///
+    /// # Errors
+    /// When the database does not answer, or [`StoreError::TooMuch`].
+    #[tracing::instrument(name = "store.span.subtrees", skip_all)]
+    pub async fn span_subtrees(
+        &self,
+        roots: &[(ClusterId, SpanId)],
+    ) -> Result<HashMap<(ClusterId, SpanId), Spans>, StoreError> {
+        let mut known: HashMap<(ClusterId, SpanId), SpanTimes> = HashMap::new();
+        let mut level = self.span_times(Column::Id, roots).await?;
+        for deeper in (0..MAX_LEVELS).rev() {
+            level.retain(|(cluster, span)| known.insert((*cluster, span.id), *span).is_none());
+            if level.is_empty() || deeper == 0 {
+                break;
+            }
+            if known.len() > MAX_SPANS {
+                return Err(StoreError::TooMuch("there are too many spans below these: ask for fewer"));
+            }
+            let above: Vec<_> = level.iter().map(|(cluster, span)| (*cluster, span.id)).collect();
+            level = self.span_times(Column::ParentId, &above).await?;
+        }
+        let roots = roots.to_vec();
+        Ok(blocking(move || subtrees(&roots, &known)).await)
+    }
+
+    /// All spans of each cluster.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.span.of_clusters", skip_all)]
+    pub async fn spans_of_clusters(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, Spans>, StoreError> {
+        let select = self.select::<Entity>().filter(Column::ClusterId.is_in(clusters.iter().copied()));
+        let mut found: HashMap<ClusterId, Vec<SpanTimes>> = HashMap::new();
+        for (cluster, span) in self.read_times(select).await? {
+            found.entry(cluster).or_default().push(span);
+        }
+        Ok(found.into_iter().map(|(cluster, spans)| (cluster, Spans::new(spans))).collect())
+    }
+
+    async fn span_times(
+        &self,
+        column: Column,
+        ids: &[(ClusterId, SpanId)],
+    ) -> Result<Vec<(ClusterId, SpanTimes)>, StoreError> {
+        let mut found = Vec::new();
+        for ids in ids.chunks(MAX_IDS) {
+            let select = self.select::<Entity>().filter(one_of(Column::ClusterId, column, ids));
+            found.extend(self.read_times(select).await?);
+        }
+        Ok(found)
+    }
+
+    async fn read_times(&self, select: Select<Entity>) -> Result<Vec<(ClusterId, SpanTimes)>, StoreError> {
+        type Row = (ClusterId, SpanId, Option<SpanId>, Timestamp, Option<Timestamp>, Option<Timestamp>, bool);
+        let columns = [
+            Column::ClusterId,
+            Column::Id,
+            Column::ParentId,
+            Column::EnqueuedAt,
+            Column::StartedAt,
+            Column::StoppedAt,
+            Column::Done,
+        ];
+        let rows: Vec<Row> = select.select_only().columns(columns).into_tuple().all(&self.reads()).await?;
+        let milliseconds = |time: Timestamp| time.timestamp_millis();
+        let times = rows.into_iter().map(|(cluster, id, parent, enqueued, started, stopped, done)| {
+            let (started, stopped) = (started.map(milliseconds), stopped.map(milliseconds));
+            (cluster, SpanTimes { id, parent, enqueued: milliseconds(enqueued), started, stopped, done })
+        });
+        Ok(times.collect())
+    }
+
+    /// Sums over each span's own task groups; spans without any are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.span.totals", skip_all)]
+    pub async fn span_totals(
+        &self,
+        ids: &[(ClusterId, SpanId)],
+    ) -> Result<HashMap<(ClusterId, SpanId), Totals>, StoreError> {
+        use task_group::Column as Group;
+        let whole = |column: Group| column.sum().cast_as(Alias::new("BIGINT"));
+        let mut found = HashMap::new();
+        for ids in ids.chunks(MAX_IDS) {
+            let rows: Vec<SumRow> = self
+                .select::<task_group::Entity>()
+                .select_only()
+                .columns([Group::ClusterId, Group::SpanId])
+                .column_as(whole(Group::Tasks), "sum_tasks")
+                .column_as(whole(Group::TasksSucceeded), "sum_succeeded")
+                .column_as(whole(Group::TasksErred), "sum_erred")
+                .column_as(whole(Group::TasksRetried), "sum_retried")
+                .column_as(Group::ComputeSeconds.sum(), "sum_compute")
+                .column_as(Group::TransferSeconds.sum(), "sum_transfer")
+                .column_as(whole(Group::Bytes), "sum_bytes")
+                .filter(one_of(Group::ClusterId, Group::SpanId, ids))
+                .group_by(Group::ClusterId)
+                .group_by(Group::SpanId)
+                .into_tuple()
+                .all(&self.reads())
+                .await?;
+            found.extend(rows.into_iter().map(|row| {
+                let (cluster, span, tasks, tasks_succeeded, tasks_erred, tasks_retried, ..) = row;
+                let (.., compute_seconds, transfer_seconds, bytes) = row;
+                let totals = Totals {
+                    tasks,
+                    tasks_succeeded,
+                    tasks_erred,
+                    tasks_retried,
+                    compute_seconds,
+                    transfer_seconds,
+                    bytes,
+                };
+                ((cluster, span), totals)
+            }));
+        }
+        Ok(found)
+    }
+
+    /// Since when each cluster had how many threads, in order; clusters of which nothing is known are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.span.threads", skip_all)]
+    pub async fn threads_over_time(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, Vec<(i64, i64)>>, StoreError> {
+        use thread_change::Column as Change;
+        let rows: Vec<(ClusterId, KeyTime, i64)> = self
+            .select::<thread_change::Entity>()
+            .select_only()
+            .columns([Change::ClusterId, Change::ChangedAt, Change::Threads])
+            .filter(Change::ClusterId.is_in(clusters.iter().copied()))
+            .order_by_asc(Change::ClusterId)
+            .order_by_asc(Change::ChangedAt)
+            .into_tuple()
+            .all(&self.reads())
+            .await?;
+        let mut found: HashMap<ClusterId, Vec<(i64, i64)>> = HashMap::new();
+        for (cluster, at, threads) in rows {
+            found.entry(cluster).or_default().push((at.0, threads));
+        }
+        Ok(found)
+    }
+
+    /// Writes what a report says of spans.
+    pub(crate) async fn record_spans(
+        &self,
+        cluster: ClusterId,
+        sequence: i64,
+        reports: &[SpanReport],
+    ) -> Result<(), StoreError> {
+        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
+        let names = |texts: &mut dyn Iterator<Item = String>| Names(texts.collect());
+        let rows = reports.values().map(|report| Model {
+            account_id: self.account_id(),
+            cluster_id: cluster,
+            id: report.id,
+            sequence,
+            parent_id: report.parent_id,
+            path: names(&mut report.path.iter().cloned().map(Text::into_string)),
+            enqueued_at: report.enqueued_at.timestamp(),
+            started_at: report.started_at.map(UnixTime::timestamp),
+            stopped_at: report.stopped_at.map(UnixTime::timestamp),
+            done: report.done,
+            collections: names(&mut report.collections.iter().cloned().map(Text::into_string)),
+            code: stacks(&report.code),
+        });
+        self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        Ok(())
+    }
+}
+
+/// Each of `roots` with what `known` has below it, the same whatever else was asked for with it.
+fn subtrees(
+    roots: &[(ClusterId, SpanId)],
+    known: &HashMap<(ClusterId, SpanId), SpanTimes>,
+) -> HashMap<(ClusterId, SpanId), Spans> {
+    let mut children: HashMap<(ClusterId, SpanId), Vec<SpanId>> = HashMap::new();
+    for ((cluster, id), span) in known {
+        if let Some(parent) = span.parent {
+            children.entry((*cluster, parent)).or_default().push(*id);
+        }
+    }
+    let subtree = |root: &(ClusterId, SpanId)| {
+        let (mut found, mut level) = (BTreeSet::from([root.1]), vec![root.1]);
+        for _ in 1..MAX_LEVELS {
+            let below = level.iter().filter_map(|id| children.get(&(root.0, *id))).flatten().copied();
+            level = below.collect();
+            level.retain(|id| found.insert(*id));
+            if level.is_empty() {
+                break;
+            }
+        }
+        Spans::new(found.into_iter().filter_map(|id| known.get(&(root.0, id)).copied()))
+    };
+    roots.iter().map(|root| (*root, subtree(root))).collect()
+}
+
+/// The rows whose cluster and span are among `ids`.
+pub(super) fn one_of<C: ColumnTrait>(cluster: C, span: C, ids: &[(ClusterId, SpanId)]) -> Condition {
+    let mut by_cluster: BTreeMap<ClusterId, Vec<SpanId>> = BTreeMap::new();
+    for (cluster, id) in ids {
+        by_cluster.entry(*cluster).or_default().push(*id);
+    }
+    by_cluster
+        .into_iter()
+        .fold(Condition::any(), |any, (of, ids)| any.add(cluster.eq(of).and(span.is_in(ids))))
+}

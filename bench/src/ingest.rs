@@ -1,0 +1,129 @@
+//! Ingest: the server against the same rows written by hand, in turns.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::{
+    database::{Databases, Result, Store},
+    load,
+    reference::{Batch, Reference},
+    results::{Outcome, spread},
+    server::Server,
+    traffic::{Cluster, Report, USUAL},
+};
+
+const AIM: f64 = 0.5;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[arg(long, default_value_t = 64)]
+    clusters: usize,
+    /// Reports per cluster and round.
+    #[arg(long, default_value_t = 60)]
+    reports: usize,
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Connections to PostgreSQL, of the server and of the reference.
+    #[arg(long, default_value_t = 16)]
+    connections: u32,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Store::Postgres, Store::Sqlite])]
+    stores: Vec<Store>,
+}
+
+/// Now, in milliseconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("1970 is over");
+    i64::try_from(since.as_millis()).expect("this is not the far future")
+}
+
+pub(crate) async fn run(options: &Options) -> Result<()> {
+    let reports = reports(options);
+    let bytes: usize = reports.iter().map(|report| report.body.len()).sum();
+    println!(
+        "  {} reports of {} clusters, {:.1} kB each as sent",
+        reports.len(),
+        options.clusters,
+        mean(bytes, reports.len()) / 1e3
+    );
+    for store in &options.stores {
+        compare(options, *store, &reports).await?;
+    }
+    Ok(())
+}
+
+/// In the order of their times, as a server gets them.
+fn reports(options: &Options) -> Vec<Report> {
+    let from = now() - 6 * 3_600_000;
+    let mut clusters: Vec<Cluster> =
+        (0..options.clusters).map(|number| Cluster::new(options.seed, number, from, USUAL, true)).collect();
+    let mut reports = Vec::with_capacity(options.clusters * options.reports);
+    for _ in 0..options.reports {
+        reports.extend(clusters.iter_mut().map(|cluster| cluster.next_report(options.seed)));
+    }
+    reports
+}
+
+async fn compare(options: &Options, store: Store, reports: &[Report]) -> Result<()> {
+    let databases = Databases::prepare(store).await?;
+    let mut reference: Option<Reference> = None;
+    let (mut ratios, mut seconds, mut references, mut processor) = (vec![], vec![], vec![], vec![]);
+    // The first round only warms up, and fills the database that the reference learns its rows from.
+    for round in 0..=options.rounds {
+        let filled = databases.make().await?;
+        let server = Server::start(&filled.url, options.connections).await?;
+        let before = server.processor_seconds();
+        let taken = load::send(&server, &databases.token, reports).await?;
+        let busy = server.processor_seconds() - before;
+        server.stop().await?;
+        if reference.is_none() {
+            reference = Some(Reference::prepare(store, &filled, options.seed, reports).await?);
+        }
+        filled.drop().await?;
+        let empty = databases.make().await?;
+        let by_hand = reference.as_ref().ok_or("it is prepared")?;
+        let needed = by_hand.write(store, &empty, options.connections).await?;
+        empty.drop().await?;
+        println!(
+            "  {} round {round}: server {taken:.2} s, by hand {needed:.2} s, ratio {:.3}",
+            store.name(),
+            needed / taken
+        );
+        if round > 0 {
+            ratios.push(needed / taken);
+            seconds.push(taken);
+            references.push(needed);
+            processor.push(busy);
+        }
+    }
+    let rows: usize = reference.iter().flat_map(|reference| &reference.batches).map(Batch::rows).sum();
+    let (ratio, least, most) = spread(&ratios);
+    let (taken, needed, busy) = (spread(&seconds).0, spread(&references).0, spread(&processor).0);
+    Outcome {
+        benchmark: format!("ingest, {}", store.name()),
+        figure: format!(
+            "{:.0} reports/s, {:.0} rows/s, {:.2} ms processor per report of {:.1} rows (ratios {least:.3} to {most:.3}, {} rounds)",
+            mean(reports.len(), 1) / taken,
+            mean(rows, 1) / taken,
+            1e3 * busy / mean(reports.len(), 1),
+            mean(rows, reports.len()),
+            ratios.len(),
+        ),
+        reference: format!(
+            "{:.0} reports/s, {:.0} rows/s by hand-written SQL",
+            mean(reports.len(), 1) / needed,
+            mean(rows, 1) / needed
+        ),
+        ratio: Some(ratio),
+        aim: format!(">= {AIM}"),
+        held: Some(ratio >= AIM),
+    }
+    .tell();
+    Ok(())
+}
+
+pub(crate) fn mean(sum: usize, number: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    let mean = sum as f64 / number as f64;
+    mean
+}

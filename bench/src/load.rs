@@ -1,0 +1,28 @@
+//! Sending reports of many clusters at once.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use futures::future::try_join_all;
+
+use crate::{client::Connection, database::Result, server::Server, traffic::Report};
+
+/// Connections that are open at once.
+pub(crate) const CONNECTIONS: usize = 32;
+
+/// Sends all reports, those of a cluster one after the other; returns the seconds that took.
+pub(crate) async fn send(server: &Server, token: &str, reports: &[Report]) -> Result<f64> {
+    let mut shares: BTreeMap<usize, Vec<&Report>> = BTreeMap::new();
+    for report in reports {
+        shares.entry(report.cluster % CONNECTIONS).or_default().push(report);
+    }
+    let connections = try_join_all(shares.keys().map(|_| Connection::open(server.address, token))).await?;
+    let begun = Instant::now();
+    let send = async |(mut connection, share): (Connection, Vec<&Report>)| -> std::io::Result<()> {
+        for report in share {
+            connection.report(&report.body).await?;
+        }
+        Ok(())
+    };
+    try_join_all(connections.into_iter().zip(shares.into_values()).map(send)).await?;
+    Ok(begun.elapsed().as_secs_f64())
+}

@@ -1,0 +1,54 @@
+//! Measures Galvo's server from outside: how fast it takes reports in, how much memory it needs and how much
+//! storage, each against a reference measured in the same run. Run by `make bench`; `docs/benchmarks.md` says more.
+#![expect(clippy::print_stdout, reason = "it is a program that prints")]
+
+mod client;
+mod database;
+mod ingest;
+mod load;
+mod memory;
+mod reference;
+mod results;
+mod server;
+mod storage;
+mod traffic;
+
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use database::Result;
+
+#[derive(Parser)]
+#[command(about)]
+struct Arguments {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// How many reports and rows per second the server takes in, and how many hand-written SQL does.
+    Ingest(ingest::Options),
+    /// How much memory the server needs for how many clusters, and whether that grows.
+    Memory(memory::Options),
+    /// How large a store becomes by one cluster in one day, table by table.
+    Storage(storage::Options),
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    // Servers are killed when dropped, which a process that is ended from outside would not do.
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        finished = run(Arguments::parse().benchmark) => finished,
+        _ = terminate.recv() => Err("stopped".into()),
+    }
+}
+
+async fn run(benchmark: Benchmark) -> Result<()> {
+    match benchmark {
+        Benchmark::Ingest(options) => ingest::run(&options).await,
+        Benchmark::Memory(options) => memory::run(&options).await,
+        Benchmark::Storage(options) => storage::run(&options).await,
+    }
+}

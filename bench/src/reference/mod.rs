@@ -1,0 +1,228 @@
+//! The same rows as the server writes, written by hand: what the database itself can do.
+//!
+//! Which rows a report touches, the report says; what stands in them is read from a database that a server has
+//! filled. Each time that a row is written it carries the sequence of the report that writes it.
+
+mod postgres;
+mod sqlite;
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use crate::{
+    database::{Database, Result, Store},
+    traffic::{Cluster, Report},
+};
+
+/// A table and what tells its rows apart within a cluster, in the words of [`crate::traffic::Touched`].
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) key: &'static [&'static str],
+    /// What becomes of a row that is there.
+    pub(crate) conflict: Conflict,
+    /// Whether its rows belong to clusters, and not to the account as a whole.
+    pub(crate) of_clusters: bool,
+}
+
+/// What becomes of a row that is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Conflict {
+    /// The one with the higher sequence wins.
+    Newest,
+    /// It wins.
+    First,
+    /// The new one wins.
+    Last,
+}
+
+const fn table(name: &'static str, key: &'static [&'static str], conflict: Conflict) -> Table {
+    Table { name, key, conflict, of_clusters: true }
+}
+
+/// All tables that reports are written to, parents before children.
+pub(crate) const TABLES: [Table; 20] = [
+    table("clusters", &[], Conflict::Newest),
+    table("environments", &["id"], Conflict::First),
+    table("workers", &["id"], Conflict::Newest),
+    table("clients", &["id"], Conflict::Newest),
+    table("thread_changes", &["changed_at"], Conflict::First),
+    Table { of_clusters: false, ..table("code_snippets", &["hash"], Conflict::First) },
+    table("spans", &["id"], Conflict::Newest),
+    table("fine_metrics", &["span_id"], Conflict::Newest),
+    table("task_groups", &["id"], Conflict::Newest),
+    table("computations", &["id"], Conflict::Newest),
+    table("computation_task_groups", &["computation_id", "task_group_id"], Conflict::First),
+    table("error_occurrences", &["id"], Conflict::First),
+    table("cluster_sample_chunks", &["started_at"], Conflict::Last),
+    table("worker_sample_chunks", &["worker_id", "started_at"], Conflict::Last),
+    table("events", &["id"], Conflict::First),
+    table("log_lines", &["id"], Conflict::First),
+    table("profiles", &["id"], Conflict::First),
+    table("usage_hours", &["hour"], Conflict::Newest),
+    table("function_usage_hours", &["hour", "prefix"], Conflict::Newest),
+    table("data_receipts", &["data_class"], Conflict::Last),
+];
+
+/// A value as it stands in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Text(String),
+    Uuid(Uuid),
+    Blob(Vec<u8>),
+}
+
+impl Value {
+    fn as_key(&self) -> String {
+        match self {
+            Self::Int(value) => value.to_string(),
+            Self::Text(text) => text.clone(),
+            Self::Uuid(id) => id.to_string(),
+            // So SQLite keeps UUIDs.
+            Self::Blob(bytes) => Uuid::from_slice(bytes).map(|id| id.to_string()).unwrap_or_default(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// All rows of a table as a server has left them.
+pub(crate) struct Content {
+    pub(crate) table: &'static Table,
+    pub(crate) columns: Vec<Column>,
+    /// Those that the primary key consists of.
+    pub(crate) primary_key: Vec<String>,
+    pub(crate) rows: Vec<Vec<Value>>,
+}
+
+/// A column, and its type in the database's words.
+#[derive(Clone)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) sql_type: String,
+}
+
+impl Content {
+    fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// The table's rows by cluster and key.
+    fn by_key(&self) -> HashMap<(i64, String), usize> {
+        let cluster = self.position(if self.table.name == "clusters" { "id" } else { "cluster_id" });
+        let key: Vec<usize> = self.table.key.iter().filter_map(|name| self.position(name)).collect();
+        let identify = |row: &Vec<Value>| {
+            let cluster = match cluster.filter(|_| self.table.of_clusters).map(|i| &row[i]) {
+                Some(Value::Int(id)) => *id,
+                _ => 0,
+            };
+            (cluster, key.iter().map(|i| row[*i].as_key()).collect::<Vec<_>>().join("/"))
+        };
+        self.rows.iter().enumerate().map(|(i, row)| (identify(row), i)).collect()
+    }
+}
+
+/// What one report writes: of each table some rows.
+pub(crate) struct Batch {
+    pub(crate) cluster: usize,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Rows of one table, by its place in the contents.
+pub(crate) struct Part {
+    pub(crate) content: usize,
+    pub(crate) rows: Vec<Vec<Value>>,
+}
+
+impl Batch {
+    pub(crate) fn rows(&self) -> usize {
+        self.parts.iter().map(|part| part.rows.len()).sum()
+    }
+}
+
+/// Statements and rows, ready to be written to an empty database.
+pub(crate) struct Reference {
+    contents: Vec<Content>,
+    pub(crate) batches: Vec<Batch>,
+}
+
+impl Reference {
+    /// From a database that a server has written these reports to.
+    pub(crate) async fn prepare(
+        store: Store,
+        filled: &Database,
+        seed: u64,
+        reports: &[Report],
+    ) -> Result<Self> {
+        let contents = match store {
+            Store::Postgres => postgres::read(&filled.url).await?,
+            Store::Sqlite => sqlite::read(&filled.url).await?,
+        };
+        let clusters = &contents[0];
+        let (id, scheduler) = (clusters.position("id"), clusters.position("scheduler_id"));
+        let (id, scheduler) = id.zip(scheduler).ok_or("the table of clusters has other columns")?;
+        let numbers: HashMap<String, i64> = clusters
+            .rows
+            .iter()
+            .filter_map(|row| match &row[id] {
+                Value::Int(number) => Some((row[scheduler].as_key(), *number)),
+                _ => None,
+            })
+            .collect();
+        let keys: Vec<_> = contents.iter().map(Content::by_key).collect();
+        let places: HashMap<&str, usize> =
+            contents.iter().enumerate().map(|(i, content)| (content.table.name, i)).collect();
+        let batch = |report: &Report| {
+            let cluster =
+                numbers.get(&Cluster::scheduler_id(seed, report.cluster)).copied().unwrap_or_default();
+            let mut parts: Vec<Vec<Vec<Value>>> = vec![Vec::new(); contents.len()];
+            for touched in &report.touched {
+                let Some(place) = places.get(touched.table).copied() else { continue };
+                let content = &contents[place];
+                let of = if content.table.of_clusters { cluster } else { 0 };
+                // What the server does not keep need not be written.
+                let Some(row) = keys[place].get(&(of, touched.key.clone())) else { continue };
+                parts[place].push(content.as_of(*row, report));
+            }
+            let parts = parts.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty());
+            let parts = parts.map(|(content, rows)| Part { content, rows }).collect();
+            Batch { cluster: report.cluster, parts }
+        };
+        let batches = reports.iter().map(batch).collect();
+        Ok(Self { contents, batches })
+    }
+
+    /// Writes all batches, one transaction each, those of a cluster in their order; returns the seconds that took.
+    pub(crate) async fn write(&self, store: Store, empty: &Database, connections: u32) -> Result<f64> {
+        match store {
+            Store::Postgres => postgres::write(self, &empty.url, connections as usize).await,
+            Store::Sqlite => sqlite::write(self, &empty.url).await,
+        }
+    }
+}
+
+impl Content {
+    /// The row as it was written with this report.
+    fn as_of(&self, row: usize, report: &Report) -> Vec<Value> {
+        let mut row = self.rows[row].clone();
+        if let Some(sequence) = self.position("sequence") {
+            row[sequence] = Value::Int(report.sequence);
+        }
+        // A chunk of samples grows with each report.
+        if self.table.conflict == Conflict::Last
+            && let Some(Value::Blob(data)) = self.position("data").map(|data| &mut row[data])
+        {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_precision_loss,
+                clippy::cast_sign_loss,
+                reason = "a share of a small length"
+            )]
+            data.truncate((data.len() as f64 * report.chunk_share) as usize + 1);
+        }
+        row
+    }
+}

@@ -1,0 +1,103 @@
+//! The server as an operator runs it, in a process of its own.
+
+use std::{fs, io, net::SocketAddr, path::PathBuf, process::Stdio, time::Duration};
+
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::{Child, Command},
+    sync::OnceCell,
+};
+
+/// The unit of processor time in `/proc`: a hundredth of a second wherever Linux runs.
+const TICK_SECONDS: f64 = 0.01;
+
+/// A server, which is killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    pid: u32,
+    pub(crate) address: SocketAddr,
+    /// On an empty store, a token for its first account.
+    pub(crate) token: Option<String>,
+}
+
+impl Server {
+    /// Starts it on a database, and makes an account there if there is none.
+    pub(crate) async fn start(database_url: &str, connections: u32) -> io::Result<Self> {
+        let mut command = Command::new(program()?);
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GALVO_")) {
+            command.env_remove(name);
+        }
+        command
+            .args(["serve", "--bootstrap", "--listen", "127.0.0.1:0", "--log", "warn"])
+            .args(["--reports-per-second", "1000000"])
+            .args(["--database-url", database_url])
+            .args(["--database-connections", &connections.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        if let Some(key) = secret_key().await? {
+            command.env("GALVO_SECRET_KEY", key);
+        }
+        let mut child = command.spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let (mut address, mut token) = (None, None);
+        while let Some(line) = lines.next_line().await? {
+            if let Some(found) = line.strip_prefix("listening on http://") {
+                address = found.parse().ok();
+            } else if let Some(found) = line.strip_prefix("token:") {
+                token = found.split_whitespace().next().map(str::to_owned);
+            } else if line.contains("--preload") {
+                break; // the last one
+            }
+        }
+        let address = address.ok_or_else(|| io::Error::other("the server did not start"))?;
+        // A pipe that nobody reads would stop it sooner or later.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let pid = child.id().expect("it runs");
+        Ok(Self { child, pid, address, token })
+    }
+
+    /// Memory that is its own or shared, in MB.
+    pub(crate) fn resident_megabytes(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib: Option<f64> = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        kib.unwrap_or_default() * 1024.0 / 1e6
+    }
+
+    /// Processor time of all its threads so far.
+    pub(crate) fn processor_seconds(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11);
+        fields.take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() * TICK_SECONDS
+    }
+
+    /// Ends it as an operator would.
+    pub(crate) async fn stop(mut self) -> io::Result<()> {
+        Command::new("kill").args(["-TERM", &self.pid.to_string()]).status().await?;
+        let ended = tokio::time::timeout(Duration::from_mins(1), self.child.wait()).await;
+        ended.map_err(|_| io::Error::other("the server did not stop"))??;
+        Ok(())
+    }
+}
+
+/// One for all servers of a run, which share copies of a store. Programs that encrypt nothing make none.
+async fn secret_key() -> io::Result<Option<String>> {
+    static KEY: OnceCell<Option<String>> = OnceCell::const_new();
+    let generate = || async {
+        let output = Command::new(program()?).args(["key", "generate"]).env_clear().output().await?;
+        let key = String::from_utf8(output.stdout).map_err(io::Error::other)?;
+        Ok(output.status.success().then(|| key.trim().to_owned()))
+    };
+    KEY.get_or_try_init(generate).await.cloned()
+}
+
+/// `GALVO_BIN`, or what Cargo built beside this program.
+fn program() -> io::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("GALVO_BIN") {
+        return Ok(path.into());
+    }
+    let path = std::env::current_exe()?.with_file_name("galvo");
+    let missing = || io::Error::other(format!("{} is missing: build it first", path.display()));
+    path.exists().then(|| path.clone()).ok_or_else(missing)
+}

@@ -1,0 +1,235 @@
+//! Reports as the plugin sends them, of clusters that exist only here.
+//!
+//! A cluster lives by a clock of its own, so a day takes as long as its reports take to be written down. The same
+//! seed gives the same reports. Besides its text, a report names the rows a server has to write for it, so that
+//! others can write the same ones.
+
+mod activity;
+mod moments;
+mod sections;
+
+use std::{collections::BTreeMap, io::Write as _};
+
+use flate2::{Compression, write::GzEncoder};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use activity::{Computation, Due, Span};
+
+/// How much a cluster does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rates {
+    /// Between two reports.
+    pub(crate) interval_seconds: f64,
+    pub(crate) computations_per_hour: f64,
+    pub(crate) task_groups_per_computation: usize,
+    pub(crate) spans_per_hour: f64,
+    pub(crate) cells_per_span: usize,
+    pub(crate) events_per_hour: f64,
+    pub(crate) logs_per_hour: f64,
+    pub(crate) profile_seconds: f64,
+    pub(crate) profile_nodes: usize,
+    pub(crate) errors_per_day: f64,
+    pub(crate) workers: usize,
+    /// Whether each worker is sampled, too, and not only the cluster as a whole.
+    pub(crate) worker_samples: bool,
+}
+
+/// A usual cluster that is up all day.
+pub(crate) const USUAL: Rates = Rates {
+    interval_seconds: 15.0,
+    computations_per_hour: 10.0,
+    task_groups_per_computation: 6,
+    spans_per_hour: 15.0,
+    cells_per_span: 20,
+    events_per_hour: 80.0,
+    logs_per_hour: 4.0,
+    profile_seconds: 600.0,
+    profile_nodes: 374,
+    errors_per_day: 5.0,
+    workers: 4,
+    worker_samples: true,
+};
+
+/// A row that a report makes a server write: its table, and its key without account and cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Touched {
+    pub(crate) table: &'static str,
+    pub(crate) key: String,
+}
+
+/// What a scheduler sends at one moment.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// The number of its cluster.
+    pub(crate) cluster: usize,
+    pub(crate) sequence: i64,
+    /// JSON, compressed as the plugin does it.
+    pub(crate) body: Vec<u8>,
+    pub(crate) touched: Vec<Touched>,
+    /// How much of a chunk of samples has been written by now.
+    pub(crate) chunk_share: f64,
+}
+
+/// A scheduler and what happens to it.
+pub(crate) struct Cluster {
+    number: usize,
+    rates: Rates,
+    random: StdRng,
+    /// Milliseconds since 1970, by the cluster's own clock.
+    now: i64,
+    started_at: i64,
+    sequence: i64,
+    environment: Value,
+    workers: Vec<Uuid>,
+    prefixes: Vec<String>,
+    snippets: Vec<sections::Snippet>,
+    computations: Vec<Computation>,
+    spans: Vec<Span>,
+    rest: Vec<f64>,
+    hour: BTreeMap<usize, [f64; 5]>,
+    totals: [f64; 6],
+    due_computations: Due,
+    due_spans: Due,
+    due_events: Due,
+    due_logs: Due,
+    due_profiles: Due,
+    due_errors: Due,
+    receipt: BTreeMap<&'static str, [usize; 2]>,
+}
+
+impl Cluster {
+    /// A cluster whose scheduler starts at this moment. Some clusters do far more than others do if `skewed`.
+    pub(crate) fn new(seed: u64, number: usize, started_at: i64, rates: Rates, skewed: bool) -> Self {
+        let mut random = StdRng::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
+        let started_at = started_at + random.random_range(0..15_000);
+        // With a long tail: half of the clusters do less than half of the mean, and one in fifty five times it.
+        let share: f64 = random.random_range(0.0..1.0);
+        let busy = if skewed { (0.35 / (1.0 - 0.98 * share)).powf(0.8) } else { 1.0 };
+        let mut due = |per_hour: f64| Due::new(per_hour, started_at, &mut random);
+        let (due_computations, due_spans) =
+            (due(busy * rates.computations_per_hour), due(busy * rates.spans_per_hour));
+        let (due_events, due_logs) = (due(busy * rates.events_per_hour), due(busy * rates.logs_per_hour));
+        let due_profiles = due(3600.0 / rates.profile_seconds);
+        let due_errors = due(rates.errors_per_day / 24.0);
+        let workers = (0..rates.workers).map(|_| sections::random_uuid(&mut random)).collect();
+        let prefixes = sections::prefixes(&mut random);
+        let snippets = sections::snippets(&mut random);
+        let environment = sections::environment(&mut random);
+        Self {
+            number,
+            rates,
+            random,
+            now: started_at,
+            started_at,
+            sequence: started_at,
+            environment,
+            workers,
+            prefixes,
+            snippets,
+            computations: Vec::new(),
+            spans: Vec::new(),
+            rest: vec![0.0; sections::REST.len()],
+            hour: BTreeMap::new(),
+            totals: [0.0; 6],
+            due_computations,
+            due_spans,
+            due_events,
+            due_logs,
+            due_profiles,
+            due_errors,
+            receipt: BTreeMap::new(),
+        }
+    }
+
+    /// The identity the cluster reports under.
+    pub(crate) fn scheduler_id(seed: u64, number: usize) -> String {
+        format!("Scheduler-{}", Uuid::from_u128(u128::from(seed) << 64 | number as u128))
+    }
+
+    /// What has happened in the next interval.
+    pub(crate) fn next_report(&mut self, seed: u64) -> Report {
+        let first = self.now == self.started_at;
+        let hour_before = self.hour_number();
+        #[expect(clippy::cast_possible_truncation, reason = "an interval is short")]
+        let interval = (1e3 * self.rates.interval_seconds) as i64;
+        self.now += interval + self.random.random_range(-20..20);
+        if self.hour_number() != hour_before {
+            self.hour.clear();
+        }
+        self.sequence += 1;
+        let mut touched = Vec::new();
+        let mut sections = Map::new();
+        let mut put = |name: &'static str, items: Vec<Value>| {
+            if !items.is_empty() {
+                sections.insert(name.to_owned(), Value::Array(items));
+            }
+        };
+        if first {
+            put("environments", self.environments(&mut touched));
+            put("workers", self.all_workers(&mut touched));
+            put("clients", self.clients(&mut touched));
+            put("thread_history", self.thread_history(&mut touched));
+            put("code", self.code(&mut touched));
+        }
+        put("spans", self.live_spans(&mut touched));
+        put("fine_metrics", self.fine_metrics(&mut touched));
+        put("task_groups", self.task_groups(&mut touched));
+        put("computations", self.live_computations(&mut touched));
+        put("errors", self.errors(&mut touched));
+        put("samples", self.samples(&mut touched));
+        put("events", self.events(&mut touched));
+        put("logs", self.logs(&mut touched));
+        put("profiles", self.profiles(&mut touched));
+        put("usage", self.usage(&mut touched));
+        self.forget_what_is_over();
+        let receipt = self.count(&sections, &mut touched);
+        touched.push(Touched { table: "clusters", key: String::new() });
+        touched.sort();
+        let mut report = json!({
+            "version": 1,
+            "account": null,
+            "scheduler_id": Self::scheduler_id(seed, self.number),
+            "sequence": self.sequence,
+            "base": (!first).then(|| self.sequence - 1),
+            "sent_at": seconds(self.now),
+            "interval_seconds": self.rates.interval_seconds,
+            "final": false,
+            "cluster": self.describe(),
+            "receipt": receipt,
+            "dropped": {},
+        });
+        for name in ["computations", "task_groups", "errors"] {
+            report[name] = json!([]);
+        }
+        if let Value::Object(report) = &mut report {
+            report.append(&mut sections);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "ten minutes are few milliseconds")]
+        let chunk_share = (self.now.rem_euclid(600_000) as f64 + 1.0) / 600_000.0;
+        Report {
+            cluster: self.number,
+            sequence: self.sequence,
+            body: compress(&report.to_string()),
+            touched,
+            chunk_share,
+        }
+    }
+
+    fn hour_number(&self) -> i64 {
+        self.now / 3_600_000
+    }
+}
+
+/// As they stand in reports.
+pub(crate) fn seconds(milliseconds: i64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "times of this millennium are exact")]
+    let exact = milliseconds as f64;
+    exact / 1e3
+}
+
+fn compress(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish()).expect("a vector takes all bytes")
+}

@@ -1,0 +1,33 @@
+//! `cluster_sample_chunks`: what a cluster as a whole measured, ten minutes to a row.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{
+    AccountOwned,
+    ids::{AccountId, ClusterId, KeyTime},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "cluster_sample_chunks")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub cluster_id: ClusterId,
+    /// Where the ten minutes begin.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub started_at: KeyTime,
+    /// How many samples the data holds.
+    pub samples: i32,
+    /// The samples, packed by `galvo::domain::sample_chunk`.
+    pub data: Vec<u8>,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

@@ -1,0 +1,29 @@
+//! `cost_rates`: what things cost an account, from a day on until the next rate begins.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{AccountOwned, ids::AccountId};
+
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "cost_rates")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    /// The first day it holds for: whole days since 1970-01-01 UTC.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub valid_from: i64,
+    /// ISO 4217.
+    pub currency: String,
+    pub per_thread_hour: f64,
+    pub per_gib_hour: f64,
+    pub per_worker_hour: f64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

@@ -1,0 +1,56 @@
+//! `data_policies`: which classes of data an account accepts, and how long it keeps them. A class without a row has the defaults.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{AccountOwned, ids::AccountId};
+
+/// A class of data that an account may accept or refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text")]
+pub enum DataClass {
+    /// The cluster, its workers, clients, samples and usage.
+    #[sea_orm(string_value = "basic")]
+    Basic,
+    /// Task groups, computations, spans and fine metrics.
+    #[sea_orm(string_value = "tasks")]
+    Tasks,
+    /// Failures of Dask itself.
+    #[sea_orm(string_value = "dask_errors")]
+    DaskErrors,
+    /// Exceptions of the computations' own code.
+    #[sea_orm(string_value = "user_errors")]
+    UserErrors,
+    /// Code that called Dask, and lines of source in tracebacks and profiles.
+    #[sea_orm(string_value = "code")]
+    Code,
+    /// Statistical profiles.
+    #[sea_orm(string_value = "profiles")]
+    Profiles,
+    /// Events.
+    #[sea_orm(string_value = "events")]
+    Events,
+    /// Logs.
+    #[sea_orm(string_value = "logs")]
+    Logs,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "data_policies")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub data_class: DataClass,
+    pub accepted: bool,
+    /// None: as long as the default says.
+    pub retention_days: Option<i64>,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

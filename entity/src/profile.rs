@@ -1,0 +1,38 @@
+//! `profiles`: windows of the statistical profile. Written once, never changed.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{
+    AccountOwned, Timestamp,
+    ids::{AccountId, ClusterId, KeyTime, ProfileId},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "profiles")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub cluster_id: ClusterId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub started_at: KeyTime,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: ProfileId,
+    pub stopped_at: Timestamp,
+    /// How many workers were asked.
+    pub workers: i64,
+    pub samples: i64,
+    /// Which key the text is encrypted with.
+    pub key_id: i64,
+    /// Frames and nodes, packed by `galvo::domain::profile` and encrypted.
+    pub sealed: Vec<u8>,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

@@ -1,0 +1,30 @@
+//! `thread_changes`: how many threads a cluster had since when. Written once, never changed.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{
+    AccountOwned,
+    ids::{AccountId, ClusterId, KeyTime},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "thread_changes")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub cluster_id: ClusterId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub changed_at: KeyTime,
+    /// Threads of all workers from then on.
+    pub threads: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

@@ -1,0 +1,52 @@
+//! `usage_hours`: what a cluster used in one hour. Times are microseconds (`_us`), so that sums are exact; what Dask did not tell is null.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{
+    AccountOwned,
+    ids::{AccountId, ClusterId},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "usage_hours")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub cluster_id: ClusterId,
+    /// Whole hours since 1970-01-01 UTC.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub hour: i64,
+    /// The sequence of the report these values come from.
+    pub sequence: i64,
+    /// Whether the day it belongs to includes these values.
+    pub folded: bool,
+    pub thread_us: i64,
+    pub worker_us: i64,
+    pub memory_gib_us: i64,
+    pub compute_us: i64,
+    pub transfer_us: i64,
+    pub cpu_us: Option<i64>,
+    pub noncpu_us: Option<i64>,
+    pub serialize_us: Option<i64>,
+    pub spill_us: Option<i64>,
+    pub overhead_us: Option<i64>,
+    pub failed_us: Option<i64>,
+    pub idle_us: Option<i64>,
+    pub tasks: i64,
+    pub tasks_erred: i64,
+    pub retries: i64,
+    pub errors: i64,
+    pub bytes: i64,
+    pub spilled_bytes: i64,
+    pub workers: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

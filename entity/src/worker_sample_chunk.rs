@@ -1,0 +1,35 @@
+//! `worker_sample_chunks`: what a worker measured, ten minutes to a row.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{
+    AccountOwned,
+    ids::{AccountId, ClusterId, KeyTime, WorkerId},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "worker_sample_chunks")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub cluster_id: ClusterId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub worker_id: WorkerId,
+    /// Where the ten minutes begin.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub started_at: KeyTime,
+    /// How many samples the data holds.
+    pub samples: i32,
+    /// The samples, packed by `galvo::domain::sample_chunk`.
+    pub data: Vec<u8>,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

@@ -1,0 +1,82 @@
+//! What an account accepts, keeps and pays, and what became of it.
+
+use sea_orm_migration::{prelude::*, schema};
+
+use crate::tenant::{belongs_to_account, belongs_to_cluster, one_of};
+
+#[derive(DeriveMigrationName)]
+pub(crate) struct Migration;
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        manager.create_table(cost_rates()).await?;
+        manager.create_table(data_policies()).await?;
+        manager.create_table(data_receipts()).await?;
+        manager.create_table(encryption_keys()).await?;
+        Ok(())
+    }
+
+    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        for table in ["encryption_keys", "data_receipts", "data_policies", "cost_rates"] {
+            manager.drop_table(Table::drop().table(table).take()).await?;
+        }
+        Ok(())
+    }
+}
+
+fn cost_rates() -> TableCreateStatement {
+    Table::create()
+        .table("cost_rates")
+        .col(schema::uuid("account_id"))
+        .col(schema::big_integer("valid_from"))
+        .col(schema::text("currency"))
+        .col(schema::double("per_thread_hour"))
+        .col(schema::double("per_gib_hour"))
+        .col(schema::double("per_worker_hour"))
+        .primary_key(Index::create().col("account_id").col("valid_from"))
+        .foreign_key(&mut belongs_to_account("cost_rates"))
+        .take()
+}
+
+fn data_policies() -> TableCreateStatement {
+    Table::create()
+        .table("data_policies")
+        .col(schema::uuid("account_id"))
+        .col(one_of(
+            "data_class",
+            &["basic", "tasks", "dask_errors", "user_errors", "code", "profiles", "events", "logs"],
+        ))
+        .col(schema::boolean("accepted"))
+        .col(schema::big_integer_null("retention_days"))
+        .primary_key(Index::create().col("account_id").col("data_class"))
+        .foreign_key(&mut belongs_to_account("data_policies"))
+        .take()
+}
+
+fn data_receipts() -> TableCreateStatement {
+    Table::create()
+        .table("data_receipts")
+        .col(schema::uuid("account_id"))
+        .col(schema::big_integer("cluster_id"))
+        .col(one_of(
+            "data_class",
+            &["basic", "tasks", "dask_errors", "user_errors", "code", "profiles", "events", "logs"],
+        ))
+        .col(schema::big_integer("sent"))
+        .col(schema::big_integer("bytes"))
+        .col(schema::big_integer("withheld"))
+        .col(schema::big_integer("dropped"))
+        .primary_key(Index::create().col("account_id").col("cluster_id").col("data_class"))
+        .foreign_key(&mut belongs_to_cluster("data_receipts"))
+        .take()
+}
+
+fn encryption_keys() -> TableCreateStatement {
+    Table::create()
+        .table("encryption_keys")
+        .col(schema::big_integer("id"))
+        .col(schema::big_integer("first_used_at"))
+        .primary_key(Index::create().col("id"))
+        .take()
+}

@@ -1,0 +1,278 @@
+"""Takes reports to the server."""
+
+import asyncio
+import json
+import logging
+import math
+import random
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from distributed.metrics import time
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+
+from .collector import Collectors
+from .ledger import Ledger
+from .sections import LARGEST_LIMITS, USUAL_LIMITS, Record, Report
+from .settings import VERSION, clamp_interval
+from .values import compress, cut, dumps
+
+logger = logging.getLogger("distributed.galvo")
+
+CONNECT_SECONDS, REQUEST_SECONDS, FINAL_SECONDS = 2.0, 5.0, 2.0
+# Sections that a report must have, be they empty.
+ALWAYS_PRESENT = ("computations", "task_groups", "errors")
+LONGEST_PAUSE = REFUSED_PAUSE = 60.0
+
+
+class Outcome(Enum):
+    """What became of a report."""
+
+    ACCEPTED = "accepted"
+    MORE = "accepted, and the limits left something for another one"
+    AGAIN = "refused, and what was refused has been taken out or split"
+    FAILED = "not accepted"
+
+
+class Courier:
+    """Takes reports to the server, one at a time, and tells the ledger what became of them.
+
+    ``describe_cluster`` returns the "cluster" part of a report, given when and why it is closed.
+    The collectors are read before each report.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        ledger: Ledger,
+        scheduler: Any,
+        describe_cluster: Callable[..., Dict[str, Any]],
+        collectors: Optional[Collectors] = None,
+    ):
+        self._settings = settings
+        self._ledger = ledger
+        self._scheduler = scheduler
+        self._describe_cluster = describe_cluster
+        self._collectors = Collectors() if collectors is None else collectors
+        self._http = AsyncHTTPClient(force_instance=True)
+        self._share = 1.0  # of the limits; halved when the server finds a report too large
+        self._failures = 0
+        self._problem: Optional[str] = None  # the one logged last
+        self.pause = 0.0  # seconds until the next delivery
+        self.stop_requested = False
+
+    async def deliver(self) -> None:
+        """Sends what is unsent, and the state of the cluster in any case."""
+        outcome = Outcome.MORE
+        while outcome is Outcome.MORE:
+            self._read()
+            report = self._ledger.build(self._limits(USUAL_LIMITS))
+            outcome = await self._send(report, REQUEST_SECONDS)
+
+    async def deliver_final(self, reason: Optional[str]) -> None:
+        """Sends what is unsent and that the scheduler closes, within ``FINAL_SECONDS``."""
+        clock = asyncio.get_running_loop().time
+        closed_at, deadline = time(), clock() + FINAL_SECONDS
+        while clock() < deadline:
+            self._read(closed_at)
+            limits, remaining = self._limits(LARGEST_LIMITS), deadline - clock()
+            # The last message must not be lost for the sake of those before it.
+            final = remaining < FINAL_SECONDS / 2 or not self._ledger.exceeds(limits)
+            closing = {"closed_at": closed_at, "close_reason": reason} if final else {}
+            outcome = await self._send(self._ledger.build(limits), remaining, **closing)
+            if outcome is Outcome.FAILED or (final and outcome is not Outcome.AGAIN):
+                return
+
+    def preview(self) -> str:
+        """The report that would be sent now, as JSON."""
+        self._read()
+        report = self._ledger.build(LARGEST_LIMITS)
+        text, _ = self._write(self._message(report, {}), report)
+        return text
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _read(self, closed_at: Optional[float] = None) -> None:
+        # What collectors tell of tasks builds on what the ledger has read.
+        self._ledger.read(self._scheduler.task_groups, closed_at)
+        self._collectors.call("read", self._ledger.now(), closed_at)
+
+    def _limits(self, limits: Mapping[str, int]) -> Dict[str, int]:
+        return {kind: max(1, int(limit * self._share)) for kind, limit in limits.items()}
+
+    async def _send(self, report: Report, timeout: float, **closing: Any) -> Outcome:
+        settled = False
+        try:
+            message = self._message(report, closing)
+            loop = asyncio.get_running_loop()
+            body, headers, unfit = await loop.run_in_executor(None, self._encode, message, report)
+            for kind, records in unfit.items():
+                self._complain("%d %s cannot be written as JSON" % (len(records), kind))
+                report.items[kind] = [item for item in report.items[kind] if item[0] not in records]
+                self._ledger.outboxes[kind].give_up(records)
+            response = await self._post(body, headers, timeout)
+            settled = True
+            return self._settle(report, response)
+        except Exception as error:
+            return self._fail("%s: %s" % (type(error).__name__, error))
+        finally:
+            if not settled:  # also when cancelled
+                self._ledger.give_back(report)
+
+    def _message(self, report: Report, closing: Mapping[str, Any]) -> Dict[str, Any]:
+        return {
+            "version": 1,
+            "account": self._settings["account"],
+            "scheduler_id": self._scheduler.id,
+            "sequence": report.sequence,
+            "base": report.base,
+            "sent_at": time(),
+            "interval_seconds": self._settings["interval_seconds"],
+            "final": bool(closing),
+            "cluster": self._describe_cluster(**closing),
+            "dropped": {kind: box.dropped for kind, box in self._ledger.outboxes.items()},
+        }
+
+    def _encode(
+        self, message: Dict[str, Any], report: Report
+    ) -> Tuple[bytes, Dict[str, str], Dict[str, List[Record]]]:
+        """The request, and records that cannot stand in one. Runs outside of the event loop."""
+        text, unfit = self._write(message, report)
+        return (*compress(text), unfit)
+
+    def _write(
+        self, message: Dict[str, Any], report: Report
+    ) -> Tuple[str, Dict[str, List[Record]]]:
+        parts: List[str] = []
+        unfit: Dict[str, List[Record]] = {}
+        for kind, taken in report.items.items():
+            texts, outbox = [], self._ledger.outboxes[kind]
+            for record, body in taken:
+                try:
+                    text = dumps(body)
+                except Exception:
+                    unfit.setdefault(kind, []).append(record)
+                    continue
+                texts.append(text)
+                self._ledger.receipt.send(record, outbox.class_of(record), len(text))
+            if texts or kind in ALWAYS_PRESENT:
+                parts.append('"%s":[%s]' % (kind, ",".join(texts)))
+        message["receipt"] = self._ledger.receipt.describe()
+        return dumps(message)[:-1] + "," + ",".join(parts) + "}", unfit
+
+    async def _post(self, body: bytes, headers: Dict[str, str], timeout: float) -> Any:
+        headers["Authorization"] = "Bearer " + self._settings["token"]
+        headers["User-Agent"] = "galvo-plugin/" + VERSION
+        request = HTTPRequest(
+            self._settings["server"] + "/api/v1/reports",
+            method="POST",
+            headers=headers,
+            body=body,
+            connect_timeout=min(CONNECT_SECONDS, timeout),
+            request_timeout=timeout,
+            # A redirect would carry the token to a place that nobody configured.
+            follow_redirects=False,
+        )
+        response = self._http.fetch(request, raise_error=False)
+        # An abandoned request ends by itself at its timeout, and must not be heard of then.
+        response.add_done_callback(lambda r: r.cancelled() or r.exception())
+        return await asyncio.wait_for(asyncio.shield(response), timeout + 0.25)
+
+    def _settle(self, report: Report, response: Any) -> Outcome:
+        try:
+            answer = json.loads(response.body)
+        except (TypeError, ValueError):
+            answer = None
+        if not isinstance(answer, dict):
+            answer = {}
+        acknowledged = answer.get("acknowledged")
+        if response.code == 200 and type(acknowledged) is int and 0 <= acknowledged < 2**53:
+            return self._accept(report, acknowledged, answer)
+        problem = "%d %s" % (response.code, answer.get("message") or response.reason)
+        if response.code == 400:
+            self._complain(problem)
+            pointed = self._ledger.give_up(report, answer.get("pointer"))
+            self.pause = self._settings["interval_seconds"]
+            if pointed:
+                self.pause = min(1.0, self.pause)
+            return Outcome.AGAIN
+        if response.code == 413 and any(report.items.values()):
+            self._complain(problem)
+            self._shrink(report)
+            self.pause = 0.0
+            return Outcome.AGAIN
+        self._ledger.give_back(report)
+        outcome = self._fail(problem)
+        if response.code in (401, 403):
+            self.pause = REFUSED_PAUSE * random.uniform(1.0, 1.25)
+        elif response.code in (429, 503):
+            wanted = _retry_after_seconds(response.headers.get("Retry-After"))
+            if wanted is not None:
+                self.pause = wanted + random.uniform(0.0, max(1.0, wanted / 4))
+        return outcome
+
+    def _accept(self, report: Report, acknowledged: int, answer: Mapping[str, Any]) -> Outcome:
+        if self._problem is not None:
+            logger.info("The Galvo server at %s accepts reports again", self._settings["server"])
+        self._failures, self._problem = 0, None
+        self._ledger.acknowledge(report, acknowledged)
+        if self._ledger.receipt.accept(answer.get("accepts")):
+            self._ledger.send_again()
+            self._collectors.call("resend")
+        if not report.more:
+            self._share = min(1.0, self._share * 2)
+        try:
+            self.pause = clamp_interval(answer["interval_seconds"])
+        except (KeyError, TypeError, ValueError):
+            self.pause = self._settings["interval_seconds"]
+        if answer.get("desired_state") == "stopped":
+            self.stop_requested = True
+        if answer.get("resend") is True:
+            self._ledger.resend()
+            self._collectors.call("resend")
+            return Outcome.ACCEPTED
+        more = report.more and acknowledged == report.sequence
+        return Outcome.MORE if more else Outcome.ACCEPTED
+
+    def _shrink(self, report: Report) -> None:
+        """Halves the number of items per report; of single ones, drops the largest."""
+        sizes = {kind: len(taken) for kind, taken in report.items.items()}
+        if max(sizes.values()) > 1:
+            filled = max(size / USUAL_LIMITS[kind] for kind, size in sizes.items())
+            self._share = min(self._share, filled) / 2
+        else:
+            singles = [(kind, *taken[0]) for kind, taken in report.items.items() if taken]
+            kind, record, _ = max(singles, key=lambda single: single[1].sent_characters)
+            self._ledger.outboxes[kind].give_up([record])
+        self._ledger.give_back(report)
+
+    def _fail(self, problem: str) -> Outcome:
+        self._complain(problem)
+        self._failures += 1
+        self.pause = min(LONGEST_PAUSE, 2.0 ** min(self._failures, 6)) * random.uniform(0.5, 1.0)
+        return Outcome.FAILED
+
+    def _complain(self, problem: str) -> None:
+        """Logs a problem once, not each time that it happens."""
+        problem = cut(problem.replace(self._settings["token"], "[token]"), 300)
+        if problem != self._problem:
+            self._problem = problem
+            logger.warning(
+                "The Galvo server at %s did not accept a report: %s",
+                self._settings["server"],
+                problem,
+            )
+
+
+def _retry_after_seconds(text: Optional[str]) -> Optional[float]:
+    """The seconds a Retry-After header asks for, which may also be written as a date."""
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - time()  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return None
+    return min(max(seconds, 0.0), 3600.0) if math.isfinite(seconds) else None

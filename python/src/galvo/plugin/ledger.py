@@ -1,0 +1,476 @@
+"""What has happened to the tasks of a scheduler."""
+
+import logging
+import operator
+import re
+from collections import deque
+from itertools import islice
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+
+from distributed.metrics import time
+
+from .errors import describe_error
+from .sections import MOST_REPORT_CHARACTERS, SECTIONS, Outbox, Receipt, Record, Report
+from .values import (
+    NAME_LENGTH,
+    STATES,
+    TYPE_LENGTH,
+    UNFINISHED,
+    count,
+    cut,
+    duration,
+    identifier,
+    moment,
+    uuid7,
+)
+
+logger = logging.getLogger("distributed.galvo")
+
+GROUPS_PER_COMPUTATION, DEPENDENCIES_PER_GROUP, TYPES_PER_GROUP = 5000, 1000, 100
+SPANS_PER_COMPUTATION = 100
+# Tasks whose attempts are remembered until they succeed or fail for good.
+MOST_RETRIED_TASKS = 10_000
+# Tasks, succeeded, erred, compute and transfer seconds, bytes, retries.
+NOTHING: Tuple[Any, ...] = (0, 0, 0, 0.0, 0.0, 0, 0)
+# Groups looked at per report although no hook mentioned them: data scattered by a client and
+# sizes that a worker corrects change a group without a transition.
+SWEPT_GROUPS = 1000
+
+
+class GroupRecord(Record):
+    """One TaskGroup object. Names recur, objects do not, so each object has an id of its own."""
+
+    __slots__ = (
+        "_looked", "_span_id", "adopted", "blamed", "computation", "counted", "dependencies",
+        "dependencies_seen", "erred", "first_seen_at", "group", "name", "prefix", "retried", "stop",
+        "succeeded",
+    )  # fmt: skip
+
+    def __init__(self, group: Any, now: float):
+        super().__init__(uuid7())
+        self.group: Any = group  # None once Dask has forgotten all of its tasks
+        self.stop = 0.0
+        self.name = cut(group.name, NAME_LENGTH)
+        self.prefix = cut(group.prefix.name, NAME_LENGTH)
+        self.first_seen_at = now
+        self.computation: Optional["ComputationRecord"] = None  # the latest one using the group
+        self.dependencies: Dict[str, None] = {}
+        self.dependencies_seen = 0
+        self.succeeded = group.states.get("memory", 0)
+        self.erred = 0
+        self.blamed = 0
+        self.retried = 0
+        self.adopted = False  # whether what it did so far was before the plugin came
+        self._span_id: Optional[str] = None
+        self._looked: Any = None
+        self.counted = NOTHING  # its part in the ledger's totals
+
+    def span_id(self) -> Optional[str]:
+        if self._span_id is None and self.group is not None:
+            self._span_id = identifier(getattr(self.group, "span_id", None))
+        return self._span_id
+
+    def is_running(self) -> bool:
+        return self.group is not None and any(map(self.group.states.get, UNFINISHED))
+
+    def stopped_at(self) -> float:
+        return self.stop if self.group is None else self.group.stop
+
+    def has_changed(self, live: Mapping[str, Any]) -> bool:
+        """Whether what may change without a transition has; far cheaper than to describe it."""
+        group = self.group
+        looked = (group.nbytes_total, group.stop, *group.states.values())
+        return self._looked != looked or live.get(group.name) is not group
+
+    def describe(self) -> Dict[str, Any]:
+        group = self.group
+        self._looked = (group.nbytes_total, group.stop, *group.states.values())
+        # Scattered data is in memory without ever having moved there.
+        self.succeeded = max(self.succeeded, group.states.get("memory", 0))
+        return {
+            "id": self.id,
+            "name": self.name,
+            "prefix": self.prefix,
+            "first_seen_at": self.first_seen_at,
+            "started_at": moment(group.start),
+            "stopped_at": moment(group.stop),
+            "states": {s: count(n) for s, n in group.states.items() if n and s in STATES},
+            "tasks": count(len(group)),
+            "tasks_succeeded": self.succeeded,
+            "tasks_erred": self.erred,
+            "tasks_blamed": self.blamed,
+            "tasks_retried": self.retried,
+            "span_id": self.span_id(),
+            "durations": {
+                cut(action, TYPE_LENGTH): duration(seconds)
+                for action, seconds in islice(group.all_durations.items(), 100)
+            },
+            "bytes": count(group.nbytes_total),
+            "types": sorted(cut(t, 512) for t in islice(group.types, TYPES_PER_GROUP)),
+            "dependencies": list(self.dependencies),
+        }
+
+
+class ComputationRecord(Record):
+    """One of Dask's Computations. It is over once it is done and Dask has begun another one."""
+
+    __slots__ = (
+        "code", "code_seen", "computation", "erred", "group_ids", "groups", "is_latest",
+        "span_ids", "started_at", "stop",
+    )  # fmt: skip
+
+    def __init__(self, computation: Any):
+        super().__init__(str(computation.id))
+        self.computation: Any = computation  # None once it can change no more
+        self.code: List[List[Dict[str, Any]]] = []
+        self.code_seen: Any = None
+        self.span_ids: Dict[str, None] = {}
+        self.started_at = computation.start
+        self.groups: Dict[GroupRecord, None] = {}  # those that may still change
+        # Links only grow on the server, so of very many groups the latest are the ones to send.
+        self.group_ids: "deque[str]" = deque(maxlen=GROUPS_PER_COMPUTATION)
+        self.stop = 0.0
+        self.erred = False
+        self.is_latest = True
+
+    def link(self, record: GroupRecord) -> None:
+        record.computation = self
+        if record not in self.groups:
+            self.groups[record] = None
+            self.group_ids.append(record.id)
+
+    def read_code(self, context: Any) -> None:
+        """Describes the code again when there is more of it, or it may be sent only now."""
+        code = getattr(self.computation, "code", None)
+        seen = (len(code or ()), context.sends("code"))
+        if seen != self.code_seen:
+            self.code_seen, self.code = seen, context.frames(code) if code else []
+
+    def describe(self, now: float, closed_at: Optional[float]) -> Dict[str, Any]:
+        for record in list(self.groups):
+            span_id = record.span_id()
+            if span_id is not None and len(self.span_ids) < SPANS_PER_COMPUTATION:
+                self.span_ids[span_id] = None
+            self.stop = max(self.stop, record.stopped_at())
+            if record.group is None:
+                del self.groups[record]
+        if any(record.is_running() for record in self.groups):
+            state, stopped_at = "running" if closed_at is None else "cancelled", closed_at
+        else:
+            state = "erred" if self.erred else "finished"
+            # Where no task was computed, the time that was noticed has to do, and is kept.
+            noticed_at = (self.body or {}).get("stopped_at") or now
+            stopped_at = max(self.stop or noticed_at, self.started_at)
+        return {
+            "id": self.id,
+            "started_at": self.started_at,
+            "stopped_at": stopped_at,
+            "state": state,
+            "task_group_ids": list(self.group_ids),
+            "code": self.code,
+            "span_ids": list(self.span_ids),
+        }
+
+
+class Ledger:
+    """What has happened on a scheduler, and which of it the server does not know yet.
+
+    Values are cumulative, so no report is queued: whatever differs from what the server is known
+    to have goes, with its newest values, into the next one. There is one report under way at a
+    time: ``build`` takes it out, and ``acknowledge``, ``give_back`` or ``give_up`` settles it.
+    """
+
+    def __init__(
+        self,
+        sequence: int,
+        now: Callable[[], float] = time,
+        receipt: Optional[Receipt] = None,
+    ):
+        self.now = now
+        self.receipt = Receipt() if receipt is None else receipt
+        self.sequence = sequence
+        self.base: Optional[int] = None
+        self.groups: Dict[Any, GroupRecord] = {}  # by TaskGroup object
+        self.computations: Dict[str, ComputationRecord] = {}  # those that may still change
+        self.touched: Dict[GroupRecord, None] = {}  # to be read before the next report
+        self.outboxes = {
+            kind: Outbox(section.most_unsent, section.data_class, self.receipt)
+            for kind, section in SECTIONS.items()
+        }
+        self.context: Any = None  # of the collectors, where there are any
+        self.on_growth: Optional[Callable[[str, Tuple[Any, ...]], None]] = None
+        self.retried: Dict[Any, int] = {}  # failed attempts by key of tasks not yet done
+        self._retries_left: Dict[Any, int] = {}
+        self._totals = NOTHING
+        self.error_count = self.adopted_error_count = 0
+        self._unread_code = 0
+        self._groups_when_read = 0
+        self._round: Iterator[GroupRecord] = iter(())
+
+    # What the hooks record. Reading a group's values waits until a report needs them.
+
+    def group(self, group: Any) -> GroupRecord:
+        """The record of a TaskGroup, which is begun with the states it has now."""
+        record = self.groups.get(group)
+        if record is None:
+            record = self.groups[group] = GroupRecord(group, self.now())
+            self.touched[record] = None
+        return record
+
+    def graph(self, computation: Any, groups: Iterable[Any]) -> ComputationRecord:
+        """Tasks of these TaskGroups have been added to this Computation."""
+        known = self.computations.get(str(computation.id))
+        if known is None:
+            # Dask begins another one when all tasks are done, and none of the new ones has
+            # moved yet: this is when the end of the one before can be seen.
+            for earlier in list(self.computations.values()):
+                earlier.is_latest = False
+                self._read_computation(earlier)
+            self.outboxes["computations"].enforce_bounds()
+            known = ComputationRecord(computation)
+            self.computations[known.id] = known
+        records = [self.group(group) for group in groups]
+        for record in records:
+            known.link(record)
+            self.touched[record] = None
+        return known
+
+    def adopt(self, scheduler: Any) -> None:
+        """Records what there is already. Of tasks released before now no outcome is known."""
+        for computation in list(scheduler.computations):
+            known = self.graph(computation, computation.groups)
+            known.erred = any(group.states.get("erred") for group in computation.groups)
+        groups = [self.group(group) for group in scheduler.task_groups.values()]
+        for record in self.groups.values():
+            record.adopted = True
+        if any(record.group.states.get("erred") for record in groups):
+            times = {task.key: task.timestamp for task in getattr(scheduler, "erred_tasks", ())}
+            for ts in scheduler.tasks.values():
+                if ts.state == "erred":
+                    self._adopt_error(ts, times.get(ts.key))
+        self.adopted_error_count = self.error_count
+
+    def _adopt_error(self, ts: Any, at: Optional[float]) -> None:
+        """A task that is still "erred", as its transition would have told it."""
+        kwargs = {}
+        if ts.exception_blame in (None, ts):
+            names = ("exception", "exception_text", "traceback_text")
+            kwargs = {name: getattr(ts, name, None) for name in names}
+            kwargs.update(cause=ts.key, worker=next(iter(getattr(ts, "erred_on", ())), None))
+        record = self.group(ts.group)
+        # Dask keeps the time of the latest ones; of others, when the group was last computing.
+        self.error(record, ts.key, kwargs, at or record.group.stop or self.now())
+
+    def error(
+        self, record: GroupRecord, key: Any, kwargs: Mapping[str, Any], at: Optional[float] = None
+    ) -> None:
+        """A task of this group went to "erred", by its own fault or by that of a dependency."""
+        now, computation = self.now() if at is None else at, record.computation
+        if computation is not None:
+            computation.erred = True
+            computation.stop = max(computation.stop, now)
+        retries = self.retried.pop(key, 0)
+        if kwargs.get("cause") is None and not kwargs.get("exception_text"):
+            record.blamed += 1
+            return
+        record.erred += 1
+        self.error_count += 1
+        context = self.context
+        described = describe_error(kwargs, context is None or context.sends("code"))
+        worker = described["worker"]
+        body = {
+            "id": uuid7(),
+            "at": now,
+            "key": cut(key, NAME_LENGTH),
+            "task_group_id": record.id,
+            "computation_id": None if computation is None else computation.id,
+            **described,
+            "retries": retries,
+            "span_id": record.span_id(),
+            "worker_id": None if context is None or worker is None else context.worker_id(worker),
+        }
+        error = Record(body["id"], body, settled=True)
+        error.data_class = body["origin"] + "_errors"
+        error.characters = len(body["message"]) + len(body["traceback"]) + len(body["key"])
+        self.outboxes["errors"].add(error)
+        self.outboxes["errors"].enforce_bounds()
+
+    def processing(self, key: Any, retries_left: int) -> None:
+        """A task that may be retried is being processed, and Dask does not tell why it ends."""
+        self._retries_left[key] = retries_left
+        _forget_oldest(self._retries_left)
+
+    def released(self, record: GroupRecord, key: Any, ts: Any, stimulus_id: Any) -> None:
+        """A task was released while it was processed; that may be for the sake of a retry."""
+        if stimulus_id is None:
+            failed = ts.retries < self._retries_left.pop(key, 0)
+        else:
+            failed = str(stimulus_id).startswith("task-erred-")
+        if failed:
+            record.retried += 1
+            self.retried[key] = self.retried.pop(key, 0) + 1
+            _forget_oldest(self.retried)
+
+    def crowded(self) -> bool:
+        """Whether so many groups are new that they should be read without waiting for a report."""
+        return len(self.groups) - self._groups_when_read > 1000
+
+    # What reports are made of.
+
+    def read(self, live: Mapping[str, Any], closed_at: Optional[float] = None) -> None:
+        """Reads what may have changed. ``live`` are the scheduler's task groups by name."""
+        for group in live.values():
+            if group not in self.groups:
+                self.group(group)
+        touched, self.touched = self.touched, {}
+        swept = list(islice(self._round, SWEPT_GROUPS))
+        if len(swept) < SWEPT_GROUPS:
+            self._round = iter(list(self.groups.values()))
+            swept += islice(self._round, SWEPT_GROUPS - len(swept))
+        for record in swept:
+            if not record.settled and record.has_changed(live):
+                touched[record] = None
+        # Groups may leave below, so all dependencies are looked up first.
+        for record in touched:
+            self._link_dependencies(record)
+        for record in touched:
+            body = record.describe()
+            if body != record.body:
+                record.body = body
+                self._add_to_totals(record, body)
+                self.outboxes["task_groups"].add(record)
+            if live.get(record.group.name) is not record.group:
+                del self.groups[record.group]
+                record.stop, record.group, record.settled = record.group.stop, None, True
+        self._groups_when_read = len(self.groups)
+        for computation in list(self.computations.values()):
+            self._read_computation(computation, closed_at)
+        for outbox in self.outboxes.values():
+            outbox.enforce_bounds()
+
+    def exceeds(self, limits: Mapping[str, int]) -> bool:
+        """Whether not all that is unsent fits into one report."""
+        if sum(box.characters for box in self.outboxes.values()) > MOST_REPORT_CHARACTERS:
+            return True
+        return any(len(box.records) > limits[kind] for kind, box in self.outboxes.items())
+
+    def build(self, limits: Mapping[str, int]) -> Report:
+        """Takes the oldest of what is unsent out, as the report to send now."""
+        self.sequence += 1
+        report = Report(self.sequence, self.base)
+        free = MOST_REPORT_CHARACTERS
+        for kind, outbox in self.outboxes.items():
+            # Where too much is waiting, one item of each kind goes in any case.
+            report.items[kind] = outbox.take(limits[kind], max(free, 0))
+            free -= sum(record.characters for record, _ in report.items[kind])
+            report.more = report.more or bool(outbox.records)
+        return report
+
+    def acknowledge(self, report: Report, acknowledged: int) -> None:
+        """The server has said up to which sequence it knows; normally that is the report's own.
+
+        Nothing needs to be kept of what arrived: a record that changed since is unsent already.
+        """
+        if acknowledged != report.sequence:
+            # The server keeps the newest, so what it numbers as old has changed nothing there.
+            self.sequence = max(self.sequence, acknowledged)
+            self.give_back(report)
+        self.base = acknowledged
+
+    def give_back(self, report: Report) -> None:
+        """The report is not known to have arrived: its items are the oldest unsent ones again."""
+        for kind, taken in report.items.items():
+            self.outboxes[kind].give_back(taken)
+
+    def give_up(self, report: Report, pointer: Any = None) -> bool:
+        """The server refuses the report because of the item at this JSON pointer.
+
+        That item is dropped and the rest given back; without a usable pointer all are dropped.
+        Returns whether the pointer was usable.
+        """
+        found = re.match(r"/(\w+)/(\d+)(?:/|\Z)", pointer if isinstance(pointer, str) else "")
+        refused = report.items
+        if found:
+            kind, index = found.group(1), int(found.group(2))
+            refused = {kind: report.items.get(kind, [])[index : index + 1]}
+        usable = bool(found and refused[kind])
+        for kind, taken in (refused if usable else report.items).items():
+            self.outboxes[kind].give_up(record for record, _ in taken)
+        self.give_back(report)
+        return usable
+
+    def resend(self) -> None:
+        """The server has lost what it once acknowledged: all that is still known is unsent."""
+        # The next reports stand on nothing, which ends the server's wish once one of them arrives.
+        self.base = None
+        self.send_again()
+
+    def send_again(self) -> None:
+        """All that is still known, and may be sent, is unsent."""
+        for kind, records in (("task_groups", self.groups), ("computations", self.computations)):
+            for record in records.values():
+                if record.body is not None:
+                    self.outboxes[kind].add(record)
+
+    def totals(self) -> Dict[str, Any]:
+        """Sums over all groups ever seen, as they were when they were last read."""
+        tasks, succeeded, erred, compute, transfer, nbytes, _ = self._totals
+        return {
+            "tasks": count(tasks),
+            "tasks_succeeded": count(succeeded),
+            "tasks_erred": count(erred),
+            "errors": count(self.error_count),
+            "compute_seconds": compute,
+            "transfer_seconds": transfer,
+            "bytes": count(nbytes),
+        }
+
+    def _link_dependencies(self, record: GroupRecord) -> None:
+        dependencies = record.group.dependencies
+        if len(dependencies) != record.dependencies_seen:
+            record.dependencies_seen = len(dependencies)
+            for dependency in dependencies:
+                known = self.groups.get(dependency)
+                if known is None or known is record:
+                    continue
+                if len(record.dependencies) < DEPENDENCIES_PER_GROUP:
+                    record.dependencies[known.id] = None
+
+    def _add_to_totals(self, record: GroupRecord, body: Mapping[str, Any]) -> None:
+        # Only what a group has more than ever before is added, so that totals never fall.
+        durations = body["durations"]
+        values = (
+            body["tasks"], body["tasks_succeeded"], body["tasks_erred"],
+            durations.get("compute", 0.0), durations.get("transfer", 0.0), body["bytes"],
+            body["tasks_retried"],
+        )  # fmt: skip
+        highest: Any = tuple(map(max, values, record.counted))
+        added = tuple(map(operator.sub, highest, record.counted))
+        self._totals, record.counted = tuple(map(operator.add, self._totals, added)), highest
+        if self.on_growth is not None and any(added) and not record.adopted:
+            self.on_growth(record.prefix, added)
+        record.adopted = False
+
+    def _read_computation(
+        self, computation: ComputationRecord, closed_at: Optional[float] = None
+    ) -> None:
+        if self.context is not None:
+            try:
+                computation.read_code(self.context)
+            except Exception:
+                if not self._unread_code:
+                    logger.warning("Galvo could not read code; this is said once", exc_info=True)
+                self._unread_code += 1
+        body = computation.describe(self.now(), closed_at)
+        if body != computation.body:
+            computation.body = body
+            self.outboxes["computations"].add(computation)
+        if not computation.is_latest and body["state"] != "running":
+            del self.computations[computation.id]
+            computation.settled, computation.computation = True, None
+            computation.groups.clear()
+
+
+def _forget_oldest(remembered: Dict[Any, int]) -> None:
+    if len(remembered) > MOST_RETRIED_TASKS:
+        del remembered[next(iter(remembered))]

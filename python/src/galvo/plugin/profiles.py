@@ -1,0 +1,267 @@
+"""Statistical profiles: what the threads of workers were doing."""
+
+import asyncio
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from .collector import Collector, Context
+from .scrub import scrub
+from .sections import Record
+from .values import ADDRESS_LENGTH, count, cut, uuid7
+
+USUAL_INTERVAL_SECONDS = 60.0
+# Workers keep their samples by cycles, of a second by default. Those that are not over yet are
+# left to the next window.
+CYCLE_SECONDS = 2.0
+LONGEST_WINDOW_SECONDS = 900.0  # of which workers keep at least 1000
+WORKERS, WORKERS_AT_ONCE, PREFIXES = 20, 2, 8
+# For one answer of a worker, which may be blocked or gone.
+ANSWER_SECONDS = 5.0
+# Less than a server accepts: the report that carries a profile has to stay small.
+MOST_NODES, MOST_FRAMES = 10_000, 4_000
+PRUNED_SHARE = 0.001
+FUNCTION_LENGTH, LINE_LENGTH = 1024, 2000
+
+Tree = Mapping[str, Any]  # as Dask's workers have it
+
+
+class Profiles(Collector):
+    """Reports a profile of some of the workers for each window of time, if the settings ask for it.
+
+    A window holds the samples of those cycles of a worker that ended within it; windows follow
+    each other, and no sample is in two of them. Workers take turns when they are many. One that
+    does not answer is left out, and where nothing was sampled there is no profile. Nothing is
+    asked, or counted as withheld, as long as profiles are not to be sent.
+    """
+
+    def __init__(self, context: Context):
+        super().__init__(context)
+        self._since: Optional[float] = None
+        self._under_way: Optional["asyncio.Future[None]"] = None
+        self._asked: Dict[str, None] = {}  # workers, from those whose turn was longest ago
+
+    def read(self, now: float, closed_at: Optional[float] = None) -> None:
+        until = now - CYCLE_SECONDS
+        if not self._is_wanted() or self._since is None:
+            self._since = now
+        elif closed_at is None and self._under_way is None and until >= self._since + self._pause():
+            since = max(self._since, until - LONGEST_WINDOW_SECONDS)
+            self._since = until
+            self._under_way = asyncio.ensure_future(self._take(since, until))
+            self._under_way.add_done_callback(self._taken)
+
+    def close(self) -> None:
+        if self._under_way is not None:
+            self._under_way.cancel()
+
+    def _is_wanted(self) -> bool:
+        # The settings in a pickle of an older release of the plugin do not mention profiles.
+        wanted = self.context.settings.get("send_profiles", False)
+        return bool(wanted) and self.context.sends("profiles")
+
+    def _pause(self) -> float:
+        return self.context.settings.get("profile_interval_seconds") or USUAL_INTERVAL_SECONDS
+
+    def _taken(self, under_way: "asyncio.Future[None]") -> None:
+        self._under_way = None
+        if not under_way.cancelled():
+            under_way.exception()  # a window is lost, about which nobody can do anything
+
+    async def _take(self, since: float, until: float) -> None:
+        loop, profile = asyncio.get_running_loop(), Profile()
+        turns, adding = asyncio.Semaphore(WORKERS_AT_ONCE), asyncio.Lock()
+        addresses = self._choose()
+
+        async def ask(address: str) -> None:
+            async with turns:
+                # Answers are let go at once. Were they kept until all are there, they would be so
+                # many objects that Python stops everything to look for garbage among them.
+                for tree in await self._ask(address, since, until):
+                    async with adding:
+                        await loop.run_in_executor(None, profile.add, tree)
+
+        await asyncio.gather(*map(ask, addresses), return_exceptions=True)
+        described = await loop.run_in_executor(None, profile.describe, self.context.sends("code"))
+        window = {"started_at": since, "stopped_at": until, "workers": len(addresses)}
+        if described["samples"] and self._is_wanted():
+            record = Record(uuid7(), settled=True)
+            record.body = {"id": record.id, **window, **described}
+            record.characters = 200 * len(described["frames"]) + 20 * len(described["nodes"])
+            self.context.outboxes["profiles"].add(record)
+            self.context.outboxes["profiles"].enforce_bounds()
+
+    def _choose(self) -> List[str]:
+        workers = self.context.scheduler.workers
+        asked = [address for address in self._asked if address in workers]
+        # New workers come first: those asked before are behind all that never were.
+        waiting = [address for address in workers if address not in self._asked]
+        chosen = (waiting + asked)[:WORKERS]
+        self._asked = dict.fromkeys([*(a for a in asked if a not in chosen), *chosen])
+        return chosen
+
+    async def _ask(self, address: str, since: float, until: float) -> List[Tree]:
+        """The trees of one worker, which together have each of its samples once.
+
+        Dask answers with all cycles that touch a window. When the times of cycles are known, a
+        window can be named that consists of exactly them. Samples of different kinds of tasks are
+        asked for one by one, unless those are many, since ``totals_of_children`` has to guess less
+        where a tree has fewer branches.
+        """
+        worker = self.context.scheduler.rpc(address)
+        cycles = await _answer(worker.profile_metadata(start=since, stop=until))
+        times = [at for at, samples in cycles["counts"] if samples]
+        if not times:
+            return []
+        by_prefix: Dict[Any, List[float]] = {}
+        for at, prefixes in cycles["keys"]:
+            for prefix, samples in prefixes.items():
+                if samples:
+                    by_prefix.setdefault(prefix, []).append(at)
+
+        async def tree(prefix: Any, times: List[float]) -> Tree:
+            question = worker.profile(start=times[0], stop=times[-1], key=prefix)
+            return await _answer(question)
+
+        if len(by_prefix) <= PREFIXES:
+            trees = [await tree(prefix, times) for prefix, times in by_prefix.items()]
+            # For lack of a later cycle with the same kind of tasks, the present one is added.
+            if sum(t["count"] for t in trees) == sum(samples for _, samples in cycles["counts"]):
+                return trees
+        return [await tree(None, times)]
+
+
+async def _answer(question: Any) -> Any:
+    return await asyncio.wait_for(question, ANSWER_SECONDS)
+
+
+class Profile:
+    """The sum of trees that have different samples. What it does is done in a thread.
+
+    It has as many *samples* as there were threads computing something at the moments at which a
+    worker looked. The *total* of a node is the number of samples in which its frame was on the
+    stack, below exactly the frames of the nodes above it; its *self* is the number of those in
+    which it was the innermost frame: its total without the totals of its children. So the totals
+    of the outermost nodes, whose parent is -1, add up to the samples, and so do the selfs of all
+    nodes.
+    """
+
+    def __init__(self) -> None:
+        self._root = _Node()
+
+    def add(self, tree: Tree) -> None:
+        # A worker that counts innermost frames as well, as with the option "low-level", lacks
+        # nothing.
+        complete = _counts_innermost(tree)
+        waiting = [(tree, self._root, tree["count"])]
+        while waiting:
+            source, node, total = waiting.pop()
+            node.total += total
+            children = source["children"]
+            counts = [child["count"] for child in children.values()]
+            totals = counts if complete else totals_of_children(source)
+            for (identifier, child), child_total in zip(children.items(), totals):
+                if child_total:
+                    known = node.children.get(identifier)
+                    if known is None:
+                        known = node.children[identifier] = _Node(_frame(child["description"]))
+                    waiting.append((child, known, child_total))
+
+    def describe(self, with_text: bool = True) -> Dict[str, Any]:
+        found = _listed(self._root, 1)
+        threshold = PRUNED_SHARE * self._root.total
+        while len(found) > MOST_NODES or len({node.frame for node, _ in found}) > MOST_FRAMES:
+            # What is taken away becomes part of the self of the node above it.
+            found = _listed(self._root, threshold)
+            threshold *= 2
+        frames: Dict[Tuple[Any, ...], int] = {}
+        nodes = [
+            [parent - 1, frames.setdefault(node.frame, len(frames)), 0, node.total]
+            for node, parent in found[1:]
+        ]
+        below = [0] * (len(nodes) + 1)  # the last one is of the root, whose position is -1
+        for position in reversed(range(len(nodes))):
+            node = nodes[position]
+            # The sums hold whatever a worker has answered.
+            node[3] = max(node[3], below[position])
+            node[2] = node[3] - below[position]
+            below[node[0]] += node[3]
+        return {
+            "samples": below[-1],
+            "frames": [_describe_frame(frame, with_text) for frame in frames],
+            "nodes": nodes,
+        }
+
+
+def totals_of_children(node: Tree) -> List[int]:
+    """How many of a node's samples went on into each of its children.
+
+    Dask's workers do not count a sample for its innermost frame, so the counts of children lack
+    those samples, and every childless node has the count 0. The count of the node itself has them
+    all, so what the children's counts lack together is known. It belongs to the childless ones,
+    which are there for no other reason, in equal parts: which of them had more is not known. When
+    all have children it is shared by them as their counts are.
+    """
+    children = list(node["children"].values())
+    counts = [child["count"] for child in children]
+    lacking = max(node["count"] - sum(counts), 0)
+    if not lacking or not children:
+        return counts
+    weights = [not child["children"] and not child["count"] for child in children]
+    shares = _share(lacking, weights if any(weights) else counts)
+    return [*map(sum, zip(counts, shares))]
+
+
+class _Node:
+    __slots__ = ("children", "frame", "total")
+
+    def __init__(self, frame: Tuple[Any, ...] = ()):
+        self.frame = frame
+        self.total = 0
+        self.children: Dict[str, "_Node"] = {}
+
+
+def _counts_innermost(tree: Tree) -> bool:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if not node["children"] and node["count"]:
+            return True
+        waiting.extend(node["children"].values())
+    return False
+
+
+def _listed(root: _Node, least: float) -> List[Tuple[_Node, int]]:
+    """Nodes of at least so many samples with the positions of their parents, which come first."""
+    found = [(root, -1)]
+    for position, (node, _) in enumerate(found):  # grows on the way
+        found.extend((c, position) for c in node.children.values() if c.total >= least)
+    return found
+
+
+def _share(number: int, weights: Sequence[int]) -> List[int]:
+    """The number in whole parts that are as close to these weights as can be."""
+    whole = sum(weights) or 1
+    shares = [number * weight // whole for weight in weights]
+    by_rest = sorted(range(len(weights)), key=lambda i: number * weights[i] % whole, reverse=True)
+    for i in by_rest[: number - sum(shares)]:
+        shares[i] += 1
+    return shares
+
+
+def _frame(description: Mapping[str, Any]) -> Tuple[Any, ...]:
+    return (
+        description["filename"],
+        description["name"],
+        description["line_number"],
+        description["line"],
+    )
+
+
+def _describe_frame(frame: Tuple[Any, ...], with_text: bool) -> Dict[str, Any]:
+    file, function, line, text = frame
+    text = scrub(cut(text or "", LINE_LENGTH).strip()) if with_text else ""
+    return {
+        "file": cut(file, ADDRESS_LENGTH),
+        "function": cut(function, FUNCTION_LENGTH),
+        "line": count(line or 0),
+        "text": cut(text, LINE_LENGTH) or None,
+    }

@@ -1,0 +1,257 @@
+"""Samples of what workers, the scheduler and the cluster as a whole are using and doing."""
+
+import math
+from statistics import median
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+from distributed.comm import get_address_host
+from tornado.ioloop import PeriodicCallback
+
+from .collector import Collector, Context
+from .sections import Record
+
+# Reports follow each other quickly where there is much to send; samples do not.
+SHORTEST_SECONDS = 0.4
+# The more workers there are, the less often they are sampled: so many per second, in the mean.
+WORKERS_PER_SECOND = 50
+# What a worker said last is no sample of now when it has been silent for longer.
+SILENT_SECONDS = 60.0
+SAMPLE_CHARACTERS = 700
+# Of these the cluster has the sums of what its workers have. The names stand in reports.
+SUMMED = (
+    "memory_process_bytes", "memory_managed_bytes", "memory_unmanaged_bytes",
+    "memory_spilled_bytes", "cpu_cores",
+)  # fmt: skip
+# Workers on one host see the same traffic, so here each host is counted once.
+HOST_WIDE = (
+    "network_read_bytes_per_second", "network_write_bytes_per_second",
+    "disk_read_bytes_per_second", "disk_write_bytes_per_second",
+)  # fmt: skip
+SPREAD = ("gil_contention", "event_loop_seconds")
+
+Metrics = Dict[str, float]
+
+
+class Samples(Collector):
+    """Samples the cluster for every report, and its workers for most.
+
+    While no report is made, because the server is away, it goes on by itself: what the server
+    shows later need not have a gap.
+    """
+
+    def __init__(self, context: Context):
+        super().__init__(context)
+        self._scheduler = context.scheduler
+        self._seconds = float(context.settings.get("interval_seconds") or 15.0)
+        self._sampled_at = self._workers_sampled_at = -math.inf
+        self._hosts: Dict[str, str] = {}  # by address of a worker
+        self._timer: Any = None
+
+    async def start(self) -> None:
+        self._timer = PeriodicCallback(self._go_on, self._seconds * 1000)
+        self._timer.start()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def worker_removed(self, address: str, stimulus_id: Optional[str] = None) -> None:
+        self._hosts.pop(address, None)
+
+    def read(self, now: float, closed_at: Optional[float] = None) -> None:
+        if _passed(self._sampled_at, now, SHORTEST_SECONDS):
+            self._sample(now)
+
+    def _go_on(self) -> None:
+        now = self.context.now()
+        if _passed(self._sampled_at, now, 0.9 * self._seconds):
+            self._sample(now)
+
+    def _sample(self, now: float) -> None:
+        workers, outbox = self._scheduler.workers, self.context.outboxes["samples"]
+        self._sampled_at = now
+        measured = [
+            (state, measure_worker(state))
+            for state in workers.values()
+            if state.metrics and now - state.last_seen < SILENT_SECONDS
+        ]
+        made = [(None, self._measure_cluster(measured))]
+        if _passed(self._workers_sampled_at, now, len(workers) / WORKERS_PER_SECOND):
+            self._workers_sampled_at = now
+            ids = self.context.workers
+            made += [(ids.get(state.address), metrics) for state, metrics in measured]
+            made[1:] = [sample for sample in made[1:] if sample[0] is not None]
+        for worker_id, metrics in made:
+            body: Dict[str, Any] = {"at": now, "metrics": metrics}
+            if worker_id is not None:
+                body["worker_id"] = worker_id
+            record = Record("", body, settled=True)
+            record.characters = SAMPLE_CHARACTERS
+            outbox.add(record)
+        outbox.enforce_bounds()
+
+    def _measure_cluster(self, measured: List[Tuple[Any, Metrics]]) -> Metrics:
+        scheduler = self._scheduler
+        states = scheduler.workers.values()
+        metrics: Metrics = {"workers": len(states), "threads": sum(ws.nthreads for ws in states)}
+        limits = [ws.memory_limit for ws in states]
+        if limits and all(limits):
+            metrics["memory_limit_bytes"] = sum(limits)
+        all_own = [own for _, own in measured]
+        for name in SUMMED:
+            values = _values(all_own, name)
+            if values:
+                metrics[name] = sum(values)
+        latest: Dict[str, Tuple[float, Metrics]] = {}
+        for state, own in measured:
+            host = self._hosts.get(state.address) or self._host(state.address)
+            if host not in latest or latest[host][0] < state.last_seen:
+                latest[host] = state.last_seen, own
+        of_hosts = [own for _, own in latest.values()]
+        for name in HOST_WIDE:
+            values = _values(of_hosts, name)
+            if values:
+                metrics[name] = sum(values)
+        disks = [own for own in all_own if "disk_free_bytes" in own]
+        if disks:
+            fullest = min(disks, key=_free_share)
+            for name in ("disk_free_bytes", "disk_total_bytes"):
+                if name in fullest:
+                    metrics[name] = fullest[name]
+        for name in SPREAD:
+            values = _values(all_own, name)
+            if values:
+                metrics[name + "_min"], metrics[name + "_max"] = min(values), max(values)
+                metrics[name] = median(values)
+        self._measure_scheduler(metrics)
+        count_tasks(scheduler, metrics)
+        return metrics
+
+    def _measure_scheduler(self, metrics: Metrics) -> None:
+        try:
+            recent = self._scheduler.monitor.recent()
+        except (AttributeError, IndexError):  # it has not measured anything yet
+            recent = {}
+        cpu, memory = _number(recent.get("cpu")), _number(recent.get("memory"))
+        if cpu is not None:
+            metrics["scheduler_cpu_cores"] = cpu / 100
+        if memory is not None:
+            metrics["scheduler_memory_bytes"] = memory
+        delay = _number(getattr(self._scheduler, "_tick_interval_observed", None))
+        if delay is not None:
+            metrics["scheduler_event_loop_seconds"] = delay
+
+    def _host(self, address: str) -> str:
+        host = self._hosts[address] = get_address_host(address)
+        return host
+
+
+def measure_worker(state: Any) -> Metrics:
+    """What a worker has told with its last heartbeat, under the names of a report.
+
+    Dask has renamed some of it; the releases before put less together.
+    """
+    told = state.metrics
+    get = told.get
+    counts, network, disk, own = (
+        get("task_counts"), get("host_net_io"), get("host_disk_io"), get("galvo"),
+    )  # fmt: skip
+    spilled = get("spilled_bytes") or get("spilled_nbytes") or {}
+    metrics = {
+        "memory_process_bytes": get("memory"),
+        "memory_spilled_bytes": spilled.get("disk"),
+        "cpu_cores": get("cpu"),
+        "event_loop_seconds": get("event_loop_interval"),
+    }
+    if state.memory_limit:
+        metrics["memory_limit_bytes"] = state.memory_limit
+    if "gil_contention" in told:
+        metrics["gil_contention"] = told["gil_contention"]
+    if network is not None:
+        metrics["network_read_bytes_per_second"] = network.get("read_bps")
+        metrics["network_write_bytes_per_second"] = network.get("write_bps")
+    elif counts is None:
+        metrics["network_read_bytes_per_second"] = get("read_bytes")
+        metrics["network_write_bytes_per_second"] = get("write_bytes")
+    if disk is not None:
+        metrics["disk_read_bytes_per_second"] = disk.get("read_bps")
+        metrics["disk_write_bytes_per_second"] = disk.get("write_bps")
+    elif counts is None:
+        metrics["disk_read_bytes_per_second"] = get("read_bytes_disk")
+        metrics["disk_write_bytes_per_second"] = get("write_bytes_disk")
+    if own is not None:
+        metrics["disk_free_bytes"] = own.get("disk_free_bytes")
+        metrics["disk_total_bytes"] = own.get("disk_total_bytes")
+    if counts is not None:
+        # States that no task is in are left out.
+        metrics["tasks_memory"] = counts.get("memory", 0)
+        metrics["tasks_executing"] = counts.get("executing", 0)
+        metrics["tasks_ready"] = counts.get("ready", 0)
+        metrics["tasks_in_flight"] = counts.get("flight", 0)
+    else:
+        metrics["tasks_memory"] = get("in_memory")
+        metrics["tasks_executing"] = get("executing")
+        metrics["tasks_ready"] = get("ready")
+        metrics["tasks_in_flight"] = get("in_flight")
+    # Hardly ever is there anything that is no finite number, and a sum is quick to tell.
+    try:
+        fit = math.isfinite(sum(metrics.values()))
+    except TypeError:
+        fit = False
+    if not fit:
+        metrics = {name: value for name, value in metrics.items() if _number(value) is not None}
+    if "cpu_cores" in metrics:
+        metrics["cpu_cores"] /= 100
+    process = metrics.get("memory_process_bytes")
+    in_memory = _number(spilled.get("memory"))
+    if process is not None and in_memory is not None:
+        # The scheduler knows of results sooner than of memory, hence the same bounds as Dask's.
+        managed = min(max(0, state.nbytes - in_memory), process)
+        metrics["memory_managed_bytes"] = managed
+        metrics["memory_unmanaged_bytes"] = process - managed
+    return metrics
+
+
+def count_tasks(scheduler: Any, metrics: Metrics) -> None:
+    """How many tasks are in which state, without looking at tasks."""
+    metrics["tasks_processing"] = sum([len(ws.processing) for ws in scheduler.workers.values()])
+    metrics["tasks_no_worker"] = len(scheduler.unrunnable)
+    if hasattr(scheduler, "queued"):  # a state that the oldest releases do not have
+        metrics["tasks_queued"] = len(scheduler.queued)
+    collections: Iterable[Any] = scheduler.task_prefixes.values()
+    # Older releases add a prefix's counts up from its groups each time that they are asked for.
+    for prefix in collections:
+        if isinstance(getattr(type(prefix), "states", None), property):
+            collections = scheduler.task_groups.values()
+        break
+    waiting = memory = erred = released = 0
+    for collection in collections:
+        states = collection.states
+        waiting += states["waiting"]
+        memory += states["memory"]
+        erred += states["erred"]
+        released += states["released"]
+    metrics["tasks_waiting"], metrics["tasks_memory"] = waiting, memory
+    metrics["tasks_erred"], metrics["tasks_released"] = erred, released
+
+
+def _passed(since: float, now: float, seconds: float) -> bool:
+    """A clock that was set back must not end the samples."""
+    return not 0.0 <= now - since < seconds
+
+
+def _values(measured: List[Metrics], name: str) -> List[float]:
+    try:  # mostly all have it
+        return [own[name] for own in measured]
+    except KeyError:
+        return [own[name] for own in measured if name in own]
+
+
+def _number(value: Any) -> Optional[float]:
+    known = value.__class__ is int or (value.__class__ is float and math.isfinite(value))
+    return value if known else None
+
+
+def _free_share(metrics: Metrics) -> float:
+    return metrics["disk_free_bytes"] / max(metrics.get("disk_total_bytes", 0), 1)

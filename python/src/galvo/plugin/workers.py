@@ -1,0 +1,535 @@
+"""Workers, clients and environments of a cluster, and how many threads it had when."""
+
+import asyncio
+import json
+import logging
+import re
+import sys
+import uuid
+from collections import deque
+from itertools import chain
+from typing import Any, Deque, Dict, Iterable, List, Mapping, Optional, Set
+
+import distributed
+from distributed.comm import get_address_host
+from distributed.versions import get_versions
+
+from .collector import Collector, Context
+from .sections import Record
+from .values import ADDRESS_LENGTH, NAME_LENGTH, clean, count, cut, moment, uuid7
+
+logger = logging.getLogger("distributed.galvo")
+
+ENVIRONMENT_TEXT_LENGTH, PACKAGES = 256, 500
+CLIENT_LENGTH = 256
+PROCESSING_KEYS = 100
+# A worker that was killed for its memory looks like one that died, until its nanny is heard.
+SETTLING_SECONDS = 2.0
+# What is heard of a worker may come late, and may be about one whose address is in use again.
+REACHABLE_SECONDS, REACHABLE_WORKERS = 300.0, 5000
+# What is kept to be sent again to a server that lost its store.
+ENDED_WORKERS, ENDED_CLIENTS, THREAD_CHANGES, ENVIRONMENTS = 500, 200, 2000, 200
+# Not a client, but how the scheduler keeps tasks that nobody waits for.
+FIRE_AND_FORGET = "fire-and-forget"
+# Before this release there is no event when a nanny ends a worker: it only says so in its log.
+NANNIES_TELL = [int(n) for n in re.findall(r"\d+", distributed.__version__)[:2]] >= [2024, 8]
+NANNIES_ASKED = 10  # at the same time
+OVER_MEMORY = re.compile(r"Worker (?:(\S+) \(pid=\d+\) )?exceeded \S+ memory budget")
+
+
+class WorkerRecord(Record):
+    """One worker process, from its arrival to its end. Names and addresses recur."""
+
+    __slots__ = (
+        "address", "asked_to_close", "closing", "ended_at", "environment_id", "executable", "host",
+        "last_memory", "last_seen_at", "limit", "lost_results", "name", "over_memory",
+        "processing", "processing_keys", "retiring", "silent", "started_at", "state", "threads",
+        "told",
+    )  # fmt: skip
+
+    def __init__(self, id: str, state: Any, started_at: float):
+        super().__init__(id)
+        self.state = state  # Dask's WorkerState; None once the end is settled
+        self.address = state.address
+        self.name = cut(state.name, ADDRESS_LENGTH)
+        self.host = cut(get_address_host(state.address), ADDRESS_LENGTH)
+        self.started_at = started_at
+        self.environment_id: Optional[str] = None
+        self.executable: Optional[str] = None
+        self.threads = state.nthreads
+        self.limit = state.memory_limit
+        # What the scheduler was heard to say of it.
+        self.told = False  # that it has removed it
+        self.retiring = False
+        self.closing = False
+        self.asked_to_close = False
+        self.silent = False
+        self.over_memory = False
+        # Of its end.
+        self.ended_at: Optional[float] = None
+        self.processing_keys: List[str] = []
+        self.processing = self.lost_results = 0
+        self.last_memory: Optional[int] = None
+        self.last_seen_at: Optional[float] = None
+
+    def describe(self, end: Optional[str]) -> Dict[str, Any]:
+        return {
+            "id": self.id,
+            "name": self.name,
+            "address": cut(self.address, ADDRESS_LENGTH),
+            "host": self.host,
+            "environment_id": self.environment_id,
+            "threads": count(self.threads),
+            "memory_limit_bytes": count(self.limit) if self.limit else None,
+            "started_at": self.started_at,
+            "ended_at": None if end is None else self.ended_at,
+            "end": end,
+            "processing_keys": self.processing_keys,
+            "processing": self.processing,
+            "lost_results": self.lost_results,
+            # Those of a worker that lives are in its samples.
+            "last_memory_bytes": None if end is None else self.last_memory,
+            "last_seen_at": None if end is None else self.last_seen_at,
+        }
+
+
+class Workers(Collector):
+    """Tells of workers and how they ended, of clients, environments and changes of threads."""
+
+    def __init__(self, context: Context):
+        super().__init__(context)
+        self.environment_id: Optional[str] = None  # of the scheduler, once it is known
+        self._scheduler = context.scheduler
+        self._live: Dict[str, WorkerRecord] = {}  # by address
+        self._ending: Dict[WorkerRecord, Optional[str]] = {}  # with the stimulus of the removal
+        self._ended: Deque[WorkerRecord] = deque(maxlen=ENDED_WORKERS)
+        self._reachable: Deque[WorkerRecord] = deque()
+        self._by_address: Dict[str, WorkerRecord] = {}  # the latest one there
+        self._ids: Dict[str, str] = {}  # the same
+        self._clients: Dict[str, Record] = {}
+        self._departed: Deque[Record] = deque(maxlen=ENDED_CLIENTS)
+        self._environments: Dict[str, Record] = {}  # by what was told
+        self._versions: Any = None  # a future of those of the scheduler
+        self._threads: Deque[Record] = deque(maxlen=THREAD_CHANGES)
+        self._threads_seen = 0  # entries of Dask's history
+        self._threads_at = 0.0
+        self._hears = False  # this release tells of events
+        self._restarted_at = 0.0
+        self._adopted = self._closed = False
+        self._questions: Set["asyncio.Future[None]"] = set()
+        context.workers = self._ids
+        context.environment = self.environment  # type: ignore[method-assign]
+
+    async def start(self) -> None:
+        # Older releases import numpy and pandas for this.
+        loop = asyncio.get_running_loop()
+        self._versions = loop.run_in_executor(None, get_versions)
+        self._adopt(self.context.now())
+
+    # Hooks.
+
+    def worker_added(self, address: str) -> None:
+        now, state = self.context.now(), self._scheduler.workers[address]
+        known = self._live.get(address)
+        if known is None or known.state is not state:
+            self._begin(address, state, now)
+        self._count_threads(now)
+
+    def worker_removed(self, address: str, stimulus_id: Optional[str] = None) -> None:
+        now = self.context.now()
+        record = self._live.pop(address, None)
+        if record is not None:
+            self._lose_sight(record, now, stimulus_id)
+            nanny = record.state.nanny
+            if nanny and not NANNIES_TELL and self._end(record, stimulus_id) == "lost":
+                self._ask(record, nanny)
+        self._count_threads(now)
+
+    def client_added(self, client: str) -> None:
+        self._connect(client, self.context.now())
+
+    def client_removed(self, client: str) -> None:
+        record = self._clients.pop(client, None)
+        if record is not None:
+            self._disconnect(record, self.context.now())
+
+    def restarted(self) -> None:
+        self._restarted_at = self.context.now()
+
+    def event(self, topic: Any, message: Any, now: float) -> None:
+        self._hears = True
+        record = self._by_address.get(topic)
+        if not isinstance(message, dict):
+            return
+        if record is not None:
+            self._hear(record, message)
+        elif topic == "worker-restart-memory":
+            self._exceeded(message.get("worker"), message.get("rss"))
+        elif topic == "scheduler":
+            if message.get("action") == "worker-ttl-timed-out":
+                for address in message.get("workers") or ():
+                    if address in self._live:
+                        self._live[address].silent = True
+        elif message.get("source") == "nanny":
+            # Before there was an event for it, nannies only logged it.
+            found = OVER_MEMORY.search(str(message.get("message")))
+            if found:
+                self._exceeded(found.group(1) or message.get("worker"), None)
+
+    # Reports.
+
+    def read(self, now: float, closed_at: Optional[float] = None) -> None:
+        if not self._adopted:
+            self._adopt(now)
+        elif not self._closed:
+            self._look(now)
+        if closed_at is not None:
+            self._closed = True
+            for address, record in list(self._live.items()):
+                del self._live[address]
+                self._keep_processing(record, [ts.key for ts in record.state.processing])
+                record.closing = True
+                self._remove(record, closed_at)
+            for client in list(self._clients):
+                self._disconnect(self._clients.pop(client), closed_at)
+        for record, stimulus_id in list(self._ending.items()):
+            end = self._end(record, stimulus_id)
+            waited = now - (record.ended_at or now) >= SETTLING_SECONDS
+            if waited and not self._hears:
+                self._recall(record)
+                end = self._end(record, stimulus_id)
+            # "lost" may prove to be "memory"; without events also anything to be "retired".
+            certain = end in ("memory", "retired") or (end == "closed" and self._hears)
+            if certain or waited or closed_at is not None:
+                del self._ending[record]
+                record.state, record.settled = None, True
+                self._put(record, end)
+                self._ended.append(record)
+        while self._reachable and (
+            len(self._reachable) > REACHABLE_WORKERS
+            or now - (self._reachable[0].ended_at or 0.0) > REACHABLE_SECONDS
+        ):
+            self._unreach(self._reachable.popleft())
+        if self._versions is not None and self._versions.done():
+            versions, self._versions = self._versions, None
+            self.environment_id = self.environment(versions.result(), sys.executable)
+        self._read_threads(now)
+        for kind in ("workers", "clients", "environments", "thread_history"):
+            self.context.outboxes[kind].enforce_bounds()
+
+    def resend(self) -> None:
+        outboxes = self.context.outboxes
+        for kind, records in (
+            ("environments", self._environments.values()),
+            ("workers", chain(self._ended, self._ending, self._live.values())),
+            ("clients", chain(self._departed, self._clients.values())),
+            ("thread_history", self._threads),
+        ):
+            for record in records:
+                outboxes[kind].add(record)
+
+    def close(self) -> None:
+        for question in self._questions:
+            question.cancel()
+        if self._versions is not None:
+            self._versions.cancel()
+            self._versions = None
+
+    # Environments.
+
+    def environment(
+        self, versions: Optional[Mapping[str, Any]], executable: Optional[str] = None
+    ) -> Optional[str]:
+        """The id of what ``get_versions`` described; equal descriptions have the same one."""
+        if not versions and not executable:
+            return None
+        told = repr((versions, executable))
+        record = self._environments.get(told)
+        if record is None:
+            try:
+                body = describe_environment(versions or {}, executable)
+            except (AttributeError, TypeError, ValueError):  # it is not what Dask describes
+                return None
+            record = Record(body["id"], body, settled=True)
+            record.characters = len(told)
+            while len(self._environments) >= ENVIRONMENTS:
+                del self._environments[next(iter(self._environments))]
+            self._environments[told] = record
+            self.context.outboxes["environments"].add(record)
+        return record.id
+
+    # Workers.
+
+    def _adopt(self, now: float) -> None:
+        """Takes in what was there before the plugin."""
+        self._adopted = True
+        self._look(now)
+        for client in list(getattr(self._scheduler, "client_comms", ())):
+            self._connect(client, self._arrival(client, "add-client", now))
+        self._read_threads(now)
+
+    def _begin(self, address: str, state: Any, started_at: float) -> None:
+        earlier = self._live.pop(address, None)
+        if earlier is not None:
+            self._lose_sight(earlier, started_at)
+        record = WorkerRecord(self._id_of(state), state, started_at)
+        self._live[address] = record
+        # The latest one at this address is what is reached there.
+        self._by_address[address] = record
+        self._ids[address] = record.id
+        self._read_environment(record)
+        self._put(record, None)
+
+    def _id_of(self, state: Any) -> str:
+        try:
+            id = str(uuid.UUID(state.server_id.rpartition("Worker-")[2]))
+        except (AttributeError, ValueError):
+            return uuid7()
+        # One that comes back after it was given up begins another interval.
+        return uuid7() if id in self._ids.values() else id
+
+    def _look(self, now: float) -> None:
+        """Reads of the workers what may change, and finds those that no hook told of."""
+        live, workers = self._live, self._scheduler.workers
+        for address, state in list(workers.items()):
+            record = live.get(address)
+            if record is None or record.state is not state:
+                self._begin(address, state, self._arrival(address, "add-worker", now))
+                continue
+            if record.threads != state.nthreads or record.limit != state.memory_limit:
+                record.threads, record.limit = state.nthreads, state.memory_limit
+                self._put(record, None)
+            if record.executable is None and "galvo" in state.metrics:
+                self._read_environment(record)
+                self._put(record, None)
+        if len(live) > len(workers):
+            for address in [address for address in live if address not in workers]:
+                self._lose_sight(live.pop(address), now)
+
+    def _read_environment(self, record: WorkerRecord) -> None:
+        own = record.state.metrics.get("galvo")
+        executable = own.get("executable") if isinstance(own, dict) else None
+        record.executable = executable if isinstance(executable, str) else None
+        record.environment_id = self.environment(record.state.versions, record.executable)
+
+    def _put(self, record: WorkerRecord, end: Optional[str]) -> None:
+        body = record.describe(end)
+        if body != record.body:
+            record.body = body
+            record.characters = 500 + sum(map(len, record.processing_keys))
+            self.context.outboxes["workers"].add(record)
+
+    def _hear(self, record: WorkerRecord, message: Mapping[str, Any]) -> None:
+        """The scheduler, or the worker itself, says something about it."""
+        action = message.get("action")
+        if action == "retired":
+            record.retiring = True
+        elif record.told:
+            return  # the scheduler tells a worker that it has removed to close, too
+        elif action == "worker-status-change":
+            status = message.get("status")
+            if status == "closing_gracefully":
+                record.retiring = True
+            elif status in ("closing", "closed"):
+                record.closing = True
+            elif status == "running":  # retiring was given up
+                record.retiring = False
+        elif action == "closing-worker":
+            record.closing = True
+        elif action == "close-worker":
+            record.asked_to_close = True
+        elif action == "remove-worker":
+            self._hear_removal(record, message)
+
+    def _hear_removal(self, record: WorkerRecord, message: Mapping[str, Any]) -> None:
+        record.told = True
+        record.retiring = record.retiring or message.get("expected") is True
+        if "lost-computed-tasks" in message:
+            record.lost_results = len(message["lost-computed-tasks"])
+        else:
+            # This release says it before anything is taken from the worker.
+            record.lost_results = sum(
+                1 for ts in record.state.has_what if ts.run_spec and len(ts.who_has) == 1
+            )
+        self._keep_processing(record, message.get("processing-tasks") or ())
+
+    def _keep_processing(self, record: WorkerRecord, keys: Iterable[Any]) -> None:
+        keys = list(keys)
+        # What it was known to compute says more than what waited there for its turn.
+        computed = {ts.key for ts in getattr(record.state, "executing", ())}
+        keys.sort(key=lambda key: (key not in computed, str(key)))
+        record.processing = len(keys)
+        record.processing_keys = [cut(key, NAME_LENGTH) for key in keys[:PROCESSING_KEYS]]
+
+    def _recall(self, record: WorkerRecord) -> None:
+        """Hears what was said of the worker while nobody told, from what Dask remembers."""
+        events = list(self._scheduler.get_events(record.address))
+        arrivals = [i for i, (_, m) in enumerate(events) if _action(m) == "add-worker"]
+        for at, message in events[arrivals[-1] if arrivals else 0 :]:
+            was_told = record.told
+            if isinstance(message, dict):
+                self._hear(record, message)
+            if record.told and not was_told and "lost-computed-tasks" not in message:
+                self._recall_removal(record, at)
+
+    def _recall_removal(self, record: WorkerRecord, at: float) -> None:
+        """What the removal has done is seen in the transitions since; they are the latest ones."""
+        lost = set()
+        for transition in reversed(getattr(self._scheduler, "transition_log", ())):
+            key, start, finish, _, stimulus_id, moved_at = tuple(transition)[:6]
+            if moved_at < at:
+                break
+            # Data that was scattered is no result, and is forgotten.
+            if start == "memory" and finish != "forgotten":
+                lost.add(key)
+            if str(stimulus_id).startswith("retire-workers"):
+                record.retiring = True
+        record.lost_results = len(lost)
+
+    def _ask(self, record: WorkerRecord, nanny: str) -> None:
+        """Looks into the log of the nanny of a worker that died."""
+        if len(self._questions) < NANNIES_ASKED:
+            question = asyncio.ensure_future(self._hear_nanny(record, nanny))
+            self._questions.add(question)
+            question.add_done_callback(self._questions.discard)
+
+    async def _hear_nanny(self, record: WorkerRecord, nanny: str) -> None:
+        try:
+            answer = self._scheduler.rpc(nanny).get_logs(n=20)
+            for entry in await asyncio.wait_for(answer, SETTLING_SECONDS):
+                found = OVER_MEMORY.search(entry[-1])
+                if found and found.group(1) == record.address:
+                    self._exceeded(record.address, None)
+        except Exception:  # it is gone, too
+            logger.debug("Galvo could not ask %s how %s ended", nanny, record.address)
+
+    def _exceeded(self, address: Any, resident: Any) -> None:
+        record = self._by_address.get(address) if isinstance(address, str) else None
+        if record is None or record.over_memory:
+            return
+        record.over_memory = True
+        if isinstance(resident, int):
+            record.last_memory = count(resident)
+        if record.settled:
+            self._put(record, "memory")
+
+    def _lose_sight(
+        self, record: WorkerRecord, at: float, stimulus_id: Optional[str] = None
+    ) -> None:
+        """The scheduler has the worker no more."""
+        if not record.told:
+            self._recall(record)
+        self._remove(record, at, stimulus_id)
+
+    def _remove(self, record: WorkerRecord, at: float, stimulus_id: Optional[str] = None) -> None:
+        """The worker has ended; how is decided when the next report is made, or later."""
+        state = record.state
+        record.ended_at = max(at, record.started_at)
+        if record.last_memory is None:
+            memory = state.metrics.get("memory")
+            record.last_memory = None if memory is None else count(memory)
+        record.last_seen_at = moment(getattr(state, "last_seen", None))
+        self._ending[record] = stimulus_id
+        self._reachable.append(record)
+
+    def _end(self, record: WorkerRecord, stimulus_id: Optional[str]) -> str:
+        stimulus = stimulus_id or ""
+        if record.over_memory:
+            return "memory"
+        if record.silent or stimulus.startswith("check-worker-ttl"):
+            return "lost"
+        # A connection that broke in the midst of retiring was not the end that was planned.
+        broken = stimulus.startswith("handle-worker-cleanup")
+        if record.retiring and (record.closing or record.asked_to_close or not broken):
+            return "retired"
+        if record.closing or record.asked_to_close or "restart" in stimulus:
+            return "closed"
+        if getattr(self._scheduler.status, "name", "") in ("closing", "closed"):
+            return "closed"
+        ended_at = record.ended_at or 0.0
+        if not record.state.nanny and 0.0 <= ended_at - self._restarted_at < 1.0:
+            return "closed"  # by a restart, which has no way to start it again
+        return "lost" if record.told else "unknown"
+
+    def _unreach(self, record: WorkerRecord) -> None:
+        if self._by_address.get(record.address) is record:
+            del self._by_address[record.address], self._ids[record.address]
+
+    # Clients.
+
+    def _connect(self, client: str, connected_at: float) -> None:
+        if client == FIRE_AND_FORGET or client in self._clients:
+            return
+        state = self._scheduler.clients.get(client)
+        body = {
+            "id": cut(client, CLIENT_LENGTH),
+            "environment_id": self.environment(getattr(state, "versions", None)),
+            "connected_at": connected_at,
+            "disconnected_at": None,
+        }
+        record = self._clients[client] = Record(body["id"], body)
+        record.characters = 300
+        self.context.outboxes["clients"].add(record)
+
+    def _disconnect(self, record: Record, at: float) -> None:
+        body = record.body or {}
+        record.body = {**body, "disconnected_at": max(at, body["connected_at"])}
+        record.settled = True
+        self._departed.append(record)
+        self.context.outboxes["clients"].add(record)
+
+    def _arrival(self, name: str, action: str, default: float) -> float:
+        """When Dask remembers that something came that was there before the plugin."""
+        times = [at for at, m in self._scheduler.get_events(name) if _action(m) == action]
+        return min(times[-1], default) if times else default
+
+    # Threads.
+
+    def _read_threads(self, now: float) -> None:
+        history = getattr(self._scheduler, "total_nthreads_history", None)
+        if history is None:
+            if not self._threads:
+                self._count_threads(now)
+            return
+        for at, threads in history[self._threads_seen :]:
+            self._add_threads(at, threads)
+        self._threads_seen = len(history)
+
+    def _count_threads(self, now: float) -> None:
+        """A release that keeps no history is looked at whenever a worker comes or goes."""
+        if not hasattr(self._scheduler, "total_nthreads_history"):
+            self._add_threads(now, self._scheduler.total_nthreads)
+
+    def _add_threads(self, at: float, threads: int) -> None:
+        # Two changes at one moment would be taken for one.
+        at = self._threads_at = max(at, self._threads_at + 1e-6)
+        record = Record(repr(at), {"at": at, "threads": count(threads)}, settled=True)
+        self._threads.append(record)
+        self.context.outboxes["thread_history"].add(record)
+
+
+def describe_environment(versions: Mapping[str, Any], executable: Optional[str]) -> Dict[str, Any]:
+    """The item that tells of an environment, identified by its content on every scheduler."""
+    host, packages = dict(versions.get("host") or {}), dict(versions.get("packages") or {})
+    described = clean(
+        {
+            "python": _text(host.get("python")),
+            "executable": None if executable is None else cut(executable, ADDRESS_LENGTH),
+            "os": _text(host.get("OS")),
+            "os_release": _text(host.get("OS-release")),
+            "machine": _text(host.get("machine")),
+            "packages": {
+                _text(name): _text(packages[name]) for name in sorted(packages)[:PACKAGES]
+            },
+        }
+    )
+    content = json.dumps(described, sort_keys=True, separators=(",", ":"))
+    return {"id": str(uuid.uuid5(uuid.NAMESPACE_OID, content)), **described}
+
+
+def _action(message: Any) -> Any:
+    return message.get("action") if isinstance(message, dict) else None
+
+
+def _text(value: Any) -> Optional[str]:
+    return None if value is None else cut(value, ENVIRONMENT_TEXT_LENGTH)

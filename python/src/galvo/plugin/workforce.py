@@ -1,0 +1,32 @@
+"""How many workers and threads a scheduler has had."""
+
+from typing import Any
+
+from distributed.metrics import time
+
+
+class Workforce:
+    """How many workers and threads a scheduler has had."""
+
+    def __init__(self, scheduler: Any):
+        self._scheduler = scheduler
+        self.seen = self.peak_workers = len(scheduler.workers)
+        self.peak_threads = 0
+        self.thread_seconds = 0.0
+        self._since, self._threads = time(), 0
+        for at, threads in getattr(scheduler, "total_nthreads_history", ()):
+            self._since = min(self._since, at)
+            self._advance(at, threads)
+        self.update()
+
+    def update(self, arrived: int = 0) -> None:
+        """Counts up to this moment; to be called whenever a worker has come or gone."""
+        workers = self._scheduler.workers
+        self.seen += arrived
+        self.peak_workers = max(self.peak_workers, len(workers))
+        self._advance(time(), sum(ws.nthreads for ws in workers.values()))
+
+    def _advance(self, at: float, threads: int) -> None:
+        self.thread_seconds += max(at - self._since, 0.0) * self._threads
+        self._since, self._threads = max(at, self._since), threads
+        self.peak_threads = max(self.peak_threads, threads)

@@ -1,0 +1,306 @@
+"""The log of a cluster, with real processes that are killed."""
+
+import asyncio
+import logging
+import os
+import pickle
+import signal
+import time
+import uuid
+from types import SimpleNamespace
+
+import pytest
+from conftest import wait_until
+from distributed import Client, KilledWorker, LocalCluster, get_worker
+
+from galvo.plugin import Context, Ledger
+from galvo.plugin import telemetry as module
+from galvo.plugin.collector import Collector
+from galvo.plugin.logs import Logs
+from galvo.plugin.sections import Receipt
+from galvo.plugin.telemetry import CoiledTelemetry
+from galvo.plugin.worker_side import TOPIC
+
+
+class Ids(Collector):
+    """Tells the ids of workers, as the collector of workers does."""
+
+    def __init__(self, context):
+        super().__init__(context)
+        self.ids = context.workers = {}
+
+    def worker_added(self, address):
+        self.ids.setdefault(address, str(uuid.uuid4()))
+
+
+def start(cluster, galvo, monkeypatch, *collectors, **settings):
+    """Starts a plugin that has only these collectors, and returns it."""
+    monkeypatch.setattr(module, "COLLECTORS", (Ids, *collectors))
+    settings = {
+        "server": galvo.address,
+        "token": "seal-2f1c9d7a40",
+        "account": None,
+        "disabled": False,
+        "interval_seconds": 0.2,
+        "events_interval_seconds": 0.2,
+        "events_allow": ["*"],
+        "send_logs": True,
+        "send_code": True,
+        "send_errors": True,
+        "worker_plugin": True,
+        **settings,
+    }
+    plugin = CoiledTelemetry(settings)
+
+    async def install():
+        scheduler = cluster.scheduler
+        scheduler.add_plugin(plugin, name="galvo")
+        await plugin.start(scheduler)
+        await plugin._starting
+        for address in scheduler.workers:
+            plugin._collectors.call("worker_added", address)
+
+    in_loop(cluster, install)
+    return plugin
+
+
+def in_loop(cluster, function):
+    future = asyncio.run_coroutine_threadsafe(function(), cluster.scheduler.loop.asyncio_loop)
+    return future.result(20)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=":0",
+        memory_limit=0,
+        silence_logs=False,
+    ) as cluster:
+        yield cluster
+
+
+def installed(cluster):
+    scheduler = cluster.scheduler
+    names = [*scheduler.worker_plugins, *scheduler.nanny_plugins]
+    return [name for name in names if name.startswith("galvo")]
+
+
+def say(text, level=logging.WARNING):
+    logging.getLogger("distributed.worker.mine").log(level, text)
+    logging.getLogger("mine").log(level, "mine " + text)
+    return os.getpid()
+
+
+def say_and_die(text):
+    say(text)
+    time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail(value, **kwargs):
+    raise ValueError("no")  # SOURCELINE
+
+
+def messages(galvo, **wanted):
+    rows = galvo.rows_of("logs")
+    return [r for r in rows if all(r[name] == value for name, value in wanted.items())]
+
+
+def test_lines_of_processes_that_are_killed(processes, galvo, monkeypatch):
+    plugin = start(processes, galvo, monkeypatch, Logs, send_code=False)
+    with Client(processes) as client:
+        address = next(iter(processes.scheduler.workers))
+        pid = client.submit(say, "password=hunter2", workers=address, pure=False).result()
+
+        def said(text):
+            return [row for row in messages(galvo) if text in row["message"]]
+
+        wait_until(lambda: len(said("password=[removed]")) == 2)
+        for row in said("password=[removed]"):
+            assert row["source"] == "worker" and row["worker"] == address
+            assert row["worker_id"] == plugin._collectors._collectors[0].ids[address]
+            assert row["level"] == "WARNING" and row["repeated"] == 1
+            assert abs(row["at"] - time.time()) < 20
+        ids = dict(plugin._collectors._collectors[0].ids)
+        metrics = processes.scheduler.workers[address].metrics
+        wait_until(lambda: processes.scheduler.workers[address].metrics.get("galvo"))
+        assert metrics is not None
+
+        # Its last line, and its nanny's.
+        client.submit(say_and_die, "the last words", workers=address, pure=False)
+        wait_until(lambda: len(said("the last words")) == 2)
+        assert said("the last words")[0]["worker_id"] == ids[address]
+        wait_until(lambda: said(f"process {pid} was killed by signal 9"))
+        (row,) = said(f"process {pid} was killed by signal 9")
+        assert row["source"] == "nanny" and row["worker_id"] == ids[address]
+        wait_until(lambda: len(processes.scheduler.workers) == 2)
+
+        # Workers that come later have it too.
+        new = next(a for a in processes.scheduler.workers if a not in ids)
+        client.submit(say, "I am new", workers=new, pure=False).result()
+        wait_until(lambda: len(said("I am new")) == 2)
+
+        future = client.submit(fail, "SECRETARG", keyword="SECRETARG", pure=False)
+        with pytest.raises(ValueError, match="no"):
+            future.result()
+        wait_until(lambda: said("Compute Failed"))
+        with pytest.raises(ValueError, match="no"):
+            client.run(fail, "SECRETARG", keyword="SECRETARG")
+        wait_until(lambda: said("Run Failed"))
+        everything = repr(messages(galvo))
+        assert "SECRETARG" not in everything and "hunter2" not in everything
+        assert "SOURCELINE" not in everything
+        assert not [row for row in galvo.rows_of("events") if row["topic"] == TOPIC]
+
+        # A scheduler whose plugin is taken away.
+        in_loop(processes, lambda: asyncio.sleep(0, processes.scheduler.remove_plugin("galvo")))
+        wait_until(lambda: installed(processes) == [])
+        client.submit(say, "to nobody", pure=False).result()
+        time.sleep(0.3)
+        assert "to nobody" not in repr(processes.scheduler.get_events(TOPIC))
+    assert not said("to nobody")
+    assert not [h for h in logging.getLogger("distributed").handlers if hasattr(h, "lines")]
+
+
+def test_the_last_lines_of_a_killed_worker(processes, galvo, monkeypatch):
+    start(processes, galvo, monkeypatch, Logs)
+    processes.scheduler.allowed_failures = 0
+    with Client(processes) as client:
+        before = set(processes.scheduler.workers)
+        future = client.submit(say_and_die, "so long", pure=False)
+        with pytest.raises(KilledWorker):
+            future.result()
+        wait_until(lambda: [r for r in messages(galvo) if r["message"] == "so long"])
+        (row,) = [r for r in messages(galvo) if r["message"] == "so long"]
+        assert row["worker"] in before
+        wait_until(lambda: len(processes.scheduler.workers) == 2)
+    in_loop(processes, lambda: asyncio.sleep(0, processes.scheduler.remove_plugin("galvo")))
+    wait_until(lambda: installed(processes) == [])
+
+
+def test_workers_in_the_scheduler_s_process(cluster, client, galvo, monkeypatch):
+    start(cluster, galvo, monkeypatch, Logs)
+    address = next(iter(cluster.scheduler.workers))
+    client.submit(say, "hello").result()
+    for _ in range(5):
+        logging.getLogger("distributed.scheduler").warning("again")
+    wait_until(lambda: len([r for r in messages(galvo) if "hello" in r["message"]]) == 2)
+    hello = [r for r in messages(galvo) if "hello" in r["message"]]
+    assert sorted(r["source"] for r in hello) == ["scheduler", "worker"]
+    (row,) = [r for r in hello if r["source"] == "worker"]
+    assert row["worker"] == address
+
+    def again():
+        rows = [r for r in messages(galvo) if r["message"] == "again"]
+        return sum(r["repeated"] for r in rows)
+
+    wait_until(lambda: again() == 5)
+    assert {r["source"] for r in messages(galvo) if r["message"] == "again"} == {"scheduler"}
+    # The plugin's own report of what goes wrong is a line like any other, and does not multiply.
+    time.sleep(0.5)
+    assert len([r for r in messages(galvo) if "hello" in r["message"]]) == 2
+
+
+def test_nothing_is_installed_that_is_not_wanted(cluster, client, galvo, monkeypatch):
+    plugin = start(cluster, galvo, monkeypatch, Logs, send_logs=False)
+    assert len(installed(cluster)) == 1
+    assert not [h for h in logging.getLogger("distributed").handlers if hasattr(h, "lines")]
+    client.submit(say, "hello").result()
+    client.submit(lambda: get_worker().log_event(TOPIC, {"message": "x"})).result()
+    wait_until(lambda: plugin._ledger.receipt.describe()["logs"]["withheld"] == 1)
+    assert messages(galvo) == []
+
+
+def test_workers_may_be_left_alone(cluster, client, galvo, monkeypatch):
+    start(cluster, galvo, monkeypatch, Logs, worker_plugin=False)
+    assert installed(cluster) == []
+    logging.getLogger("distributed.scheduler").warning("read")
+    wait_until(lambda: [r for r in messages(galvo) if r["message"] == "read"])
+
+
+class Stand:
+    """A Logs collector on a scheduler of which only the shape exists."""
+
+    def __init__(self, old=False, **settings):
+        self.scheduler = SimpleNamespace(
+            id="Scheduler-x", workers={}, status=SimpleNamespace(name="running"), plugins={}
+        )
+        if old:
+            self.scheduler.events, self.scheduler.event_counts = {}, {}
+        else:
+            self.scheduler._broker = SimpleNamespace(truncate=lambda topic: None)
+        receipt = Receipt({"send_logs": True, **settings})
+        self.ledger = Ledger(1, receipt=receipt)
+        settings = {"send_logs": True, "worker_plugin": False, **settings}
+        self.context = Context(self.scheduler, settings, self.ledger)
+        self.logs = Logs(self.context)
+
+    def hear(self, message, at=1e9, **more):
+        line = {"source": "worker", "level": "INFO", "logger": "x", "message": message, **more}
+        self.logs.event(TOPIC, line, at)
+
+    def sent(self):
+        self.logs.read(1e9)
+        return [body for _, body in self.ledger.outboxes["logs"].take(10_000)]
+
+
+def test_repeated_lines_are_one_line():
+    stand = Stand()
+    for _ in range(3):
+        stand.hear("same", worker="tcp://a:1")
+    stand.hear("same", worker="tcp://b:1", repeated=5, age=2.0)
+    stand.hear("same", worker="tcp://a:1", level="ERROR")
+    assert [(r["worker"], r["repeated"], r["level"], r["at"]) for r in stand.sent()] == [
+        ("tcp://a:1", 3, "INFO", 1e9),
+        ("tcp://b:1", 5, "INFO", 1e9 - 2),
+        ("tcp://a:1", 1, "ERROR", 1e9),
+    ]
+    assert stand.sent() == []
+
+
+def test_anything_may_come_under_the_topic():
+    stand = Stand()
+    for message in (None, 1, [], {}, "x", {"message": 3, "repeated": -1, "age": float("nan")}):
+        stand.logs.event(TOPIC, message, 1e9)
+    stand.hear("x" * 100_000, worker=3, level="L" * 100, logger="l" * 1000, source=7)
+    assert [len(row["message"]) for row in stand.sent()] == [0, 1, 20_000]
+
+
+def test_releases_that_have_no_hook_are_asked():
+    stand = Stand(old=True)
+    event = (1e9, {"source": "nanny", "level": "INFO", "logger": "x", "message": "m"})
+    stand.scheduler.events[TOPIC], stand.scheduler.event_counts[TOPIC] = [event], 1
+    assert [row["message"] for row in stand.sent()] == ["m"]
+    assert stand.sent() == [] and stand.scheduler.events[TOPIC] == []
+
+
+def test_which_worker_a_nanny_speaks_of():
+    stand = Stand()
+    for i in range(3):
+        address = f"tcp://10.0.0.{i}:1"
+        stand.scheduler.workers[address] = SimpleNamespace(pid=100 + i)
+        stand.logs.worker_added(address)
+    nanny = {"source": "nanny", "nanny": "tcp://10.0.0.1:2"}
+    stand.hear("Worker process 101 was killed by signal 9", **nanny)
+    stand.hear("Worker process 102 was killed by signal 9", **nanny)  # on another machine
+    stand.hear("Closing Nanny at tcp://10.0.0.1:2", worker="tcp://10.0.0.1:1", **nanny)
+    worker = [row["worker"] for row in stand.sent()]
+    assert worker == ["tcp://10.0.0.1:1", None, "tcp://10.0.0.1:1"]
+
+
+def test_the_server_may_refuse_logs():
+    stand = Stand()
+    stand.hear("before")
+    stand.ledger.receipt.accept(["basic"])
+    stand.hear("after")
+    assert stand.sent() == []
+    assert stand.ledger.receipt.describe()["logs"]["withheld"] == 2
+
+
+def test_the_plugins_travel_as_text():
+    from galvo.plugin.worker_side import WorkerSide
+
+    settings = {"name": "n", "logs": True, "scheduler_id": "x"}
+    assert b"WorkerPlugin" in pickle.dumps(WorkerSide(settings))

@@ -1,0 +1,395 @@
+import json
+import random
+import re
+import time
+import traceback
+
+import pytest
+
+from galvo.plugin.scrub import (
+    cut_inputs,
+    is_secret_name,
+    scrub,
+    scrub_data,
+    strip_source,
+    strip_source_of_lines,
+    strip_source_of_warning,
+)
+
+SECRET = "hunter2Xq9"
+
+LEAKS = [
+    "postgres://ada:{}@db.example:5432/x",
+    "redis://:{}@cache:6379/0",
+    "https://ada:{}@example.org/path?x=1",
+    "mongodb+srv://ada:{}/with/slash@example.org/x",
+    "mysql://ada:p@{}@example.org/x",
+    "https://abcdefghij{}@sentry.example/42",
+    "password={}",
+    "password = '{}'",
+    'password="{}"',
+    'passwd="with \\" quote {}"',
+    "PASSWORD={}",
+    "export DB_PASSWORD={};ls",
+    "db_passwd: {}",
+    "pwd={}",
+    "Server=db;Database=x;Uid=ada;Pwd={};Encrypt=yes",
+    "Server=db;Password=ab;c{};Uid=x",
+    '{{"password": "{}"}}',
+    '{{"api_key":"{}", "x": 1}}',
+    "{{'api_key': '{}'}}",
+    '{{\\"secret\\": \\"{}\\"}}',
+    '\'{{"token": "{}"}}\'',
+    "{{'auth': ('ada', '{}')}}",
+    "requests.get(url, auth=('ada', '{}'))",
+    "tokens=['abc', '{}']",
+    "f(user='ada', password='{}', x=1)",
+    "f(user='ada', password=b'{}')",
+    "f(password=r'{}')",
+    "token: str = '{}'",
+    "secret: Optional[str] = '{}'",
+    'os.environ["API_TOKEN"] = "{}"',
+    '("password", "{}")',
+    'password = """{}"""',
+    "password='''first\n{}'''",
+    "password='cut off {}",
+    "?user=ada&token={}&x=1",
+    "https://example.org/?access_token={}",
+    "https://account.blob/x?sv=2020&sig={}&se=1",
+    "password%3D{}",
+    "token => {}",
+    "AWS_SECRET_ACCESS_KEY={}",
+    "aws_access_key_id = {}",
+    "clientSecret: {}",
+    "secretAccessKey={}",
+    "private_key_id={}",
+    "DefaultEndpointsProtocol=https;AccountName=x;AccountKey={}==;EndpointSuffix=y",
+    "SharedAccessKey={}=",
+    "SharedAccessSignature=sv=2020&sig={}",
+    "X-Api-Key: {}",
+    "x-amz-security-token: {}",
+    "Authorization: Bearer {}",
+    "Authorization: Basic {}",
+    "authorization: {}",
+    "'Authorization': 'Bearer {}'",
+    '{{"Authorization": "token {}"}}',
+    '("Authorization", "Bearer {}")',
+    "Proxy-Authorization: Basic {}",
+    "-H 'Authorization: Bearer {}'",
+    "sent Bearer {} to it",
+    "Cookie: session={}; other=2",
+    "Set-Cookie: id={}",
+    "--password {}",
+    "--db-password={}",
+    "['--api-key', '{}']",
+    "<password>{}</password>",
+    "API key: {}",
+    "MYSQL_PASS={}",
+    "credentials: {}",
+    "passphrase={}",
+    "x-amz-signature={}",
+    "SECRET_KEY = '{}'",
+    "JWT_SECRET: {}",
+    "secret_value={}",
+    "password1={}",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIE{}\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN OPENSSH PRIVATE KEY-----\\nb3Bl{}\\n-----END OPENSSH PRIVATE KEY-----\\n",
+    "-----BEGIN PRIVATE KEY-----\ncut off {}",
+]
+
+
+@pytest.mark.parametrize("text", LEAKS)
+def test_secrets_are_removed(text):
+    scrubbed = scrub("before " + text.format(SECRET) + "\nafter this line")
+    assert SECRET not in scrubbed and "[removed]" in scrubbed, scrubbed
+    assert scrub(scrubbed) == scrubbed
+    assert scrubbed.startswith("before ")
+    if "cut off" not in text or "PRIVATE" not in text:
+        assert scrubbed.endswith("\nafter this line")
+
+
+SHAPES = [
+    "AKIA" + "IOSFODNN7EXAMPLE",
+    "ASIA" + "IOSFODNN7EXAMPLE",
+    "ghp_" + "a1B2" * 9,
+    "github_pat_" + "a1B2" * 8,
+    "glpat-" + "a1B2c" * 4,
+    "xoxb-" + "123456789012-abcdefABCDEF",
+    "https://hooks.slack.com/services/" + "T00000000/B00000000/XXXXXXXX",
+    "sk_live_" + "a1B2" * 6,
+    "rk_test_" + "a1B2" * 6,
+    "AIza" + "SyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q",
+    "ya29." + "a0AfH6SMBx" * 3,
+    "GOCSPX-" + "a1B2" * 7,
+    "hf_" + "aBcD" * 8,
+    "sk-proj-" + "a1B2" * 10,
+    "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0In0" + ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P",
+    "secret is " + "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "token " + "0123456789abcdef" * 2,
+]
+
+
+@pytest.mark.parametrize("text", SHAPES)
+def test_secrets_are_known_by_their_shape(text):
+    scrubbed = scrub(f"got {text} there")
+    assert text[-10:] not in scrubbed and "[removed]" in scrubbed
+    assert scrubbed.endswith(" there")
+    assert scrub(scrubbed) == scrubbed
+
+
+ORDINARY = [
+    "('sum-aggregate-d41d8cd98f00b204e9800998ecf8427e', 0, 0)",
+    "('get_token-d41d8cd98f00b204e9800998ecf8427e', 0)",
+    "get_token-d41d8cd98f00b204e9800998ecf8427e",
+    "Client-08df227e-e511-11f1-a506-02fc00000001",
+    "Scheduler-6f0b9b4e-6bb7-4fd4-8d6c-2f3b8d7c1a11 at tcp://127.0.0.1:8786",
+    "tcp://10.0.0.1:8786,tcp://10.0.0.2:8787 are gone, ada@example.org",
+    "tls://[::1]:8786",
+    'File "/home/ada/secrets/token.py", line 12, in get_password',
+    "PWD=/home/ada/project",
+    "Key:       ('x-4a3e', 0)",
+    "name = 'sum-' + tokenize(x, y)",
+    "token = tokenize(self, *args)",
+    "token = dask.base.tokenize(x)",
+    "password = get_password(user)",
+    "def connect(host, password=None, token: Optional[str] = None):",
+    "if token == other and secret != third:",
+    "max_tokens=512, temperature=0.5",
+    "tokenizer=AutoTokenizer",
+    "KeyError: 'token'",
+    "the token expired, and the password is wrong",
+    "Basic authentication failed. A bearer credential would do",
+    "https://example.org/a/b?x=1#y",
+    "git clone ssh://git@example.org/x.git",
+    "s3://bucket/key/part-0.parquet",
+    "2024-01-01 10:00:00,000 - distributed.worker - INFO - Waiting to connect",
+    "password=${DB_PASSWORD}",
+    "author: ada, basics: x, monkey=3, keyboard: y",
+    'File "x.py", line 1\n    sk-learn is not a module',
+]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_stays(text):
+    assert scrub(text) == text
+
+
+def test_real_tracebacks_stay():
+    def fail(depth):
+        if depth:
+            return fail(depth - 1)
+        return json.loads("{")
+
+    try:
+        fail(3)
+    except ValueError:
+        text = traceback.format_exc()
+    assert scrub(text) == text
+
+
+HOSTILE = [
+    "password", "://", "a:", "@", "=", '"', "'", "\\", "eyJ", ".", "-----BEGIN PRIVATE KEY-----",
+    " ", "token", "[", "(", ",", ";", "--", "authorization:", "bearer ", "<", ">", "_", "-", "\n",
+    "A" * 30, 'File "', '", line 1', "    ", "|", "secret is ", "\\n", "sig=", "&", "'''", "pass",
+    "key", "password=", "password='", 'password="', 'password=\\"', "token: ", "://a:", "://a", "://:@",
+    "eyJa", "eyJaaaaaaa.", "-eyJ", "_eyJaaaaaaaa", "api_", "access_key_", "--password-", "--a",
+    "password: str | ", "Bearer a", "Basic aA", "Cookie: ", "('token', '", "<token>", "secret (((",
+    'File "x', 'File "x", line 1', "'  File \"", '\\n  File \\"', 'x\n  File "a", line 1\n    ',
+    "password=a,", "password=;;", "pwd=/", "tokens=['a', ", "tokens=[", "gho_", "sk-", "token,",
+    " \t", "-----BEGIN RSA PRIVATE KEY----- -----END", "\nargs:", "Compute Failed\nargs:\nkwargs:",
+    'File "a", line 1\\n     ', "'File \"a\", line 1\\\\n     ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", HOSTILE, ids=repr)
+def test_no_text_takes_long(part):
+    text = part * (1_000_000 // len(part))
+    begun = time.process_time()
+    scrub(text)
+    strip_source(text)
+    cut_inputs(text)
+    assert time.process_time() - begun < 5
+
+
+def test_twice_is_as_good_as_once():
+    choice = random.Random(1)
+    parts = [
+        "password", "=", ":", " ", '"', "'", "\\", "token", "abc", "://", "u:p@", "[removed]", "[",
+        "]", "(", ")", ",", ";", "&", "Bearer ", "Authorization", "a1B2c3D4e5F6g7H8i9J0k1", "\n",
+        "secret", "--", "<", ">", "\\n", "auth", "cookie", "sig", "eyJabcdefghi.", "{", "}", "is",
+        "api_key", "/", "None", "Basic ", "'''", "@",
+    ]  # fmt: skip
+    for _ in range(20_000):
+        text = "".join(choice.choice(parts) for _ in range(choice.randint(1, 12)))
+        once = scrub(text)
+        assert scrub(once) == once, text
+
+
+def test_nested_data():
+    data = {
+        "password": SECRET,
+        "DB_TOKEN": [SECRET],
+        "n": {"list": [{"api_key": {"inner": SECRET}}, "token=" + SECRET]},
+        "tokens_used": 5,
+        "secret": None,
+        "key": "x-1",
+        "worker": "tcp://127.0.0.1:1",
+        3: "x",
+    }
+    scrubbed = scrub_data(data)
+    assert SECRET not in json.dumps(scrubbed)
+    assert scrubbed["key"] == "x-1" and scrubbed["worker"] == "tcp://127.0.0.1:1"
+    assert scrubbed["tokens_used"] == 5 and scrubbed["secret"] is None
+    assert scrub_data(scrubbed) == scrubbed
+    deep = []
+    for _ in range(500):
+        deep = [deep]
+    scrub_data(deep)
+
+
+def test_names():
+    for name in ("password", "DB_PASSWORD", "apiKey", "Authorization", "client_secret", "Cookie"):
+        assert is_secret_name(name)
+    for name in ("key", "tokenizer", "worker", "passed", "monkey", "secretary", 3, None):
+        assert not is_secret_name(name)
+
+
+SOURCE = "S3CR3T_SOURCE"
+
+
+def chained():
+    def inner():
+        raise ValueError("first S3CR3T")
+
+    try:
+        inner()  # S3CR3T_SOURCE
+    except ValueError as error:
+        raise KeyError("second") from error  # S3CR3T_SOURCE
+
+
+def formatted(function):
+    try:
+        function()  # S3CR3T_SOURCE
+    except BaseException:
+        return traceback.format_exc()
+
+
+def assert_bare(text, stripped):
+    assert SOURCE not in stripped
+    assert not re.search(r"\^\^|~~", stripped)
+    assert stripped.count("File ") == text.count("File ")
+
+
+def test_source_of_chained_tracebacks():
+    text = formatted(chained)
+    stripped = strip_source(text)
+    assert SOURCE in text
+    assert_bare(text, stripped)
+    assert "ValueError: first S3CR3T" in stripped and "KeyError: 'second'" in stripped
+    assert "The above exception was the direct cause" in stripped
+    assert strip_source(stripped) == stripped
+
+
+def test_source_of_repeated_frames():
+    def again(n):
+        return again(n + 1)  # S3CR3T_SOURCE
+
+    text = formatted(lambda: again(0))  # S3CR3T_SOURCE
+    stripped = strip_source(text)
+    assert_bare(text, stripped)
+    assert "more times]" in stripped and "RecursionError" in stripped
+
+
+GROUPED = """  + Exception Group Traceback (most recent call last):
+  |   File "/tmp/x.py", line 3, in <module>
+  |     raise ExceptionGroup("eg", [S3CR3T_SOURCE])
+  |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  | ExceptionGroup: eg (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/tmp/x.py", line 7, in f
+    |     S3CR3T_SOURCE(
+    |     ~~~~~~~~~~~~~^
+    |         1,
+    |
+    |     )
+    | ValueError: 1
+    +------------------------------------
+"""
+
+
+def test_source_of_grouped_tracebacks():
+    stripped = strip_source(GROUPED)
+    assert_bare(GROUPED, stripped)
+    assert stripped.count("\n") == GROUPED.count("\n") - 7
+    assert "    | ValueError: 1\n    +---" in stripped
+
+
+@pytest.mark.parametrize(
+    "quote", [repr, json.dumps, lambda t: repr(repr(t)), lambda t: json.dumps([repr(t), 1])]
+)
+def test_source_of_quoted_tracebacks(quote):
+    frames = (
+        '  File "/tmp/x.py", line 3, in f\n    print("a\\n  S3CR3T_SOURCE", \'x\', S3CR3T_SOURCE)\n'
+        '    ~~~~~^^^^\n  File "/tmp/it\'s.py", line 4, in g\n    S3CR3T_SOURCE = "\\\\n"\n'
+    )
+    text = "Exception: x\nTraceback: " + quote(frames) + " and more\n"
+    stripped = strip_source(text)
+    assert_bare(text, stripped)
+    assert stripped.endswith(" and more\n") and stripped.startswith("Exception: x\nTraceback: ")
+
+
+def test_source_of_lists_of_frames():
+    try:
+        chained()
+    except KeyError as error:
+        text = repr(traceback.format_tb(error.__traceback__))
+    stripped = strip_source("x " + text + " y")
+    assert_bare(text, stripped)
+    assert stripped.endswith(" y")
+
+
+def test_source_at_the_end_of_a_text_that_was_cut():
+    assert strip_source('  File "x", line 1, in f\n    S3CR') == '  File "x", line 1, in f\n'
+    assert strip_source('  File "x", line 1, in') == '  File "x", line 1, in'
+    assert SOURCE not in strip_source(repr('  File "x", line 1, in f\n    S3CR3T_SOURCE("a")'))
+    assert strip_source('File "a\n  b') == 'File "a\n  b'
+    text = '  File "a"b", line 1\n    S3CR\nValueError: x'
+    assert strip_source(text) == '  File "a"b", line 1\nValueError: x'
+
+
+def test_source_in_a_list_of_lines():
+    text = 'Trace:\n  File "x.py", line 1, in f\n    s(\n\n    ^^^\n  File "y.py", line 2\n    s'
+    lines = [*text.split("\n"), "ValueError: x", "    kept", 7]
+    stripped = ["", "", "", '  File "y.py", line 2', "", "ValueError: x", "    kept", 7]
+    assert list(strip_source_of_lines(lines)) == [*lines[:2], *stripped]
+    assert list(strip_source_of_lines([*lines[:2], 7, "    kept"]))[2:] == [7, "    kept"]
+    # With their ends, and as ``format_tb`` has them.
+    ends = [line + "\n" for line in lines[:4]]
+    assert list(strip_source_of_lines(ends)) == [*ends[:2], "", "\n"]
+    frames = ["\n".join(lines[1:3]) + "\n", "\n".join(lines[5:7]) + "\n"]
+    assert list(strip_source_of_lines(frames)) == [lines[1] + "\n", lines[5] + "\n"]
+
+
+def test_source_in_a_logged_warning():
+    head = "/home/ada/x.py:7: UserWarning: odd\n  as it is\n"
+    assert strip_source_of_warning(head + "  warn(SECRET)\n") == head
+    assert strip_source_of_warning("x.py:7: UserWarning: odd\n") == "x.py:7: UserWarning: odd\n"
+
+
+COMPUTE_FAILED = (
+    "Compute Failed\nKey:       f-1\nFunction:  f\nargs:      (SECRETARG, 'a\nException: no\n')\n"
+    "kwargs:    {'x': SECRETARG}\nException: \"ValueError('x')\"\n"
+)
+
+
+def test_inputs_of_tasks():
+    assert cut_inputs(COMPUTE_FAILED) == (
+        "Compute Failed\nKey:       f-1\nFunction:  f\nargs:      [removed]\n"
+        "kwargs:    [removed]\nException: \"ValueError('x')\"\n"
+    )
+    head, tail = "x\nRun Failed\nFunction: f\n", "\nTraceback (most recent call last):\n  x"
+    text = head + "args:     (SECRETARG,\n1)\nkwargs:   {}" + tail
+    assert cut_inputs(text) == head + "args:     [removed]\nkwargs:   [removed]" + tail
+    assert "SECRETARG" not in cut_inputs("Run Failed\nFunction: f\nargs:     (SECRETARG,\n1)")
+    assert cut_inputs("args: 1") == "args: 1"

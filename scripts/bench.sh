@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Builds for speed, starts what is needed, runs every benchmark and prints one table; docs/benchmarks.md says
+# how to read it. BENCH_QUICK=1 takes some four minutes once everything is built, and is less exact.
+# BENCH_ONLY="plugin-cost steady-report ingest memory storage" names those to run. BENCH_OUTPUT is a directory
+# for the rows and tables, which otherwise are gone afterwards. The exit status is 0 also when an aim is
+# missed: the table says so.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+if [[ -z ${GALVO_TEST_DATABASE_URL:-} ]]; then
+  exec scripts/with-services.sh "$0" "$@"
+fi
+clean_up_at_exit
+
+say "building for speed"
+cargo build --release --package galvo --package galvo-bench
+bench=$target_dir/release/galvo-bench
+exports=$(scripts/python-envs.sh)
+eval "$exports"
+# The environments have the package installed; this one may be another worktree's.
+export PYTHONPATH=$root/python/src
+python=$GALVO_TEST_PYTHON_NEWEST
+
+output=${BENCH_OUTPUT:-$workdir/bench}
+mkdir -p "$output"
+export BENCH_ROWS=$output/rows.jsonl
+rm -f "$BENCH_ROWS"
+
+if [[ ${BENCH_QUICK:-} == 1 ]]; then
+  plugin_cost=(--rounds 1 --tasks 4000 --slices 8)
+  steady_report=(--reports 2 --interval 10)
+  ingest=(--clusters 32 --reports 20 --rounds 2)
+  memory=(--clusters "50,200" --reports 2 --repetitions 4)
+  storage=(--hours 3)
+else
+  plugin_cost=(--rounds 5)
+  steady_report=(--reports 12)
+  ingest=(--clusters 64 --reports 60 --rounds 5)
+  memory=(--clusters "200,1000,2000" --reports 5 --repetitions 6)
+  storage=(--hours 24)
+fi
+
+# measure NAME COMMAND...: unless others were asked for.
+measure() {
+  local name=$1
+  shift
+  if [[ " ${BENCH_ONLY:-$name} " == *" $name "* ]]; then step "$name" "$@"; fi
+}
+
+measure plugin-cost "$python" python/bench/plugin_cost.py "${plugin_cost[@]}"
+measure steady-report "$python" python/bench/steady_report.py "${steady_report[@]}"
+measure ingest "$bench" ingest "${ingest[@]}"
+measure memory "$bench" memory "${memory[@]}"
+measure storage "$bench" storage "${storage[@]}" --markdown "$output/storage.md"
+if [[ ${BENCH_QUICK:-} != 1 ]]; then
+  measure storage "$bench" storage "${storage[@]}" --worker-samples --markdown "$output/storage_workers.md"
+fi
+
+scripts/bench_table.py "$BENCH_ROWS" "$output/table.md"
+# A benchmark that could not run is a failure; an aim that was missed is a finding.
+verdict

@@ -1,0 +1,41 @@
+"""The client of ``client.py`` with more commands, see there."""
+
+import contextlib
+import io
+import json
+import sys
+
+import client
+import marked
+import spanned
+
+
+class StudyCommands(client.Commands):
+    def study(self, workload, **options):
+        """Runs a workload that tells what became of it, and holds on to its futures."""
+        module = spanned if hasattr(spanned, workload) else marked
+        outcome = getattr(module, workload)(self.client, **options)
+        self.held.append(outcome.pop("held"))
+        return outcome
+
+    def dask_spans(self, tags):
+        async def ask():
+            return await self.client.scheduler.dask_spans(tags=tags)
+
+        return json.loads(self.client.sync(ask))
+
+    def dask_plugins(self):
+        return self.client.sync(self.client.scheduler.dask_plugins)
+
+    def dry_run(self):
+        import galvo
+
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            galvo.register(dry_run=True)
+        return printed.getvalue()
+
+
+if __name__ == "__main__":
+    client.Commands = StudyCommands
+    client.main(sys.argv[1])

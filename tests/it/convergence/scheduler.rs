@@ -1,0 +1,360 @@
+//! A scheduler as its reporter sees it, and what happens on it.
+
+use std::collections::BTreeMap;
+
+use harness::{ReportBuilder, code, code_frame, computation, profile, span, task_group, usage, uuid, worker};
+use proptest::{collection::vec, prelude::*};
+use serde_json::{Value, json};
+
+/// When the schedulers of all tests started.
+const STARTED_AT: i64 = 1_795_172_400;
+
+/// Code that all schedulers run.
+const SNIPPETS: [&str; 3] =
+    ["def main():\n    load().compute()\n", "x.sum().compute()", "fit(model, data)  # ünïcode\n"];
+
+/// Milliseconds after the start at which something is measured, around the ends of the ten minutes of a chunk.
+const MOMENTS: [i64; 10] =
+    [0, 1, 14_999, 599_999, 600_000, 600_001, 615_000, 1_199_999, 1_200_000, 3_600_000];
+
+/// Hours of three days, as hours since the midnight before the start.
+const HOURS: [i64; 6] = [11, 12, 23, 24, 47, 48];
+
+/// What happens on the scheduler between two reports.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Tasks are added to a task group.
+    Tasks(u8, u8),
+    /// A computation appears or uses another task group.
+    Computation(u8, u8),
+    /// A task errs, which is an event and a line of the log as well.
+    Error(u8),
+    /// The size of the cluster changes.
+    Threads(u8),
+    /// A worker joins, tells of its memory, or ends.
+    Worker(u8, u8),
+    /// A client connects or leaves.
+    Client(u8),
+    /// Measurements are made, of the cluster or a worker: of whom, from which moment on, how many.
+    Samples(u8, u8, u8),
+    /// A span appears, goes on or is done.
+    Span(u8, bool),
+    /// Fine metrics of a span, or of none, grow.
+    Metrics(u8, u8),
+    /// Code is seen for the first time.
+    Code(u8),
+    /// A window of the profile ends.
+    Profile(u8),
+    /// Something is used in an hour, by a function.
+    Usage(u8, u8, u8),
+    /// The reporter gives something up.
+    Dropped(u8),
+}
+
+pub(super) fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0..6_u8, 1..9_u8).prop_map(|(group, tasks)| Step::Tasks(group, tasks)),
+        2 => (0..4_u8, 0..6_u8).prop_map(|(computation, group)| Step::Computation(computation, group)),
+        3 => (0..5_u8).prop_map(Step::Error),
+        1 => (1..99_u8).prop_map(Step::Threads),
+        2 => (0..4_u8, 0..4_u8).prop_map(|(worker, what)| Step::Worker(worker, what)),
+        1 => (0..3_u8).prop_map(Step::Client),
+        3 => (0..3_u8, 0..10_u8, 1..4_u8).prop_map(|(whose, from, count)| Step::Samples(whose, from, count)),
+        2 => (0..4_u8, any::<bool>()).prop_map(|(span, done)| Step::Span(span, done)),
+        2 => (0..4_u8, 1..9_u8).prop_map(|(span, value)| Step::Metrics(span, value)),
+        1 => (0..3_u8).prop_map(Step::Code),
+        1 => (1..9_u8).prop_map(Step::Profile),
+        3 => (0..6_u8, 0..3_u8, 1..9_u8).prop_map(|(hour, function, n)| Step::Usage(hour, function, n)),
+        1 => (0..3_u8).prop_map(Step::Dropped),
+    ]
+}
+
+/// What happens before each of some reports.
+pub(super) fn steps(reports: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Vec<Step>>> {
+    vec(vec(step(), 0..6), reports)
+}
+
+/// Sections whose items the reporter no longer has once they were acknowledged.
+const FORGOTTEN: [&str; 5] = ["errors", "samples", "events", "logs", "profiles"];
+
+/// Classes of data by section, as the reporter's receipt counts them.
+fn class(section: &str) -> &'static str {
+    match section {
+        "task_groups" | "computations" | "spans" | "fine_metrics" => "tasks",
+        "errors" => "user_errors",
+        "code" => "code",
+        "profiles" => "profiles",
+        "events" => "events",
+        "logs" => "logs",
+        _ => "basic",
+    }
+}
+
+/// A scheduler as the reporter sees it: everything it knows, and in which report each thing was new.
+#[derive(Clone)]
+pub(super) struct Scheduler {
+    name: &'static str,
+    cluster: Value,
+    dropped: BTreeMap<&'static str, i64>,
+    sections: BTreeMap<&'static str, BTreeMap<String, (i64, Value)>>,
+}
+
+impl Scheduler {
+    pub(super) fn new(name: &'static str) -> Self {
+        let cluster = ReportBuilder::new(name, 1).build()["cluster"].take();
+        Self { name, cluster, dropped: BTreeMap::new(), sections: BTreeMap::new() }
+    }
+
+    /// Something that changes: what is known of it, to be changed.
+    fn state(
+        &mut self,
+        section: &'static str,
+        key: &str,
+        now: i64,
+        first: impl FnOnce() -> Value,
+    ) -> &mut Value {
+        let known = self.sections.entry(section).or_default();
+        let (changed, value) = known.entry(key.to_owned()).or_insert_with(|| (now, first()));
+        *changed = now;
+        value
+    }
+
+    /// Something that never changes: what is known of it stays.
+    fn fact(&mut self, section: &'static str, key: &str, now: i64, value: Value) {
+        self.sections.entry(section).or_default().entry(key.to_owned()).or_insert((now, value));
+    }
+
+    /// How many things of a section there were ever.
+    fn count(&self, section: &str) -> u32 {
+        self.sections.get(section).map_or(0, |known| u32::try_from(known.len()).unwrap())
+    }
+
+    /// Lets all of this happen before the report with the number `now`.
+    pub(super) fn apply(&mut self, steps: &[Step], now: i64) {
+        for step in steps {
+            self.apply_one(step, now);
+        }
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one arm for each thing that may happen")]
+    fn apply_one(&mut self, step: &Step, now: i64) {
+        match *step {
+            Step::Tasks(group, tasks) => {
+                let id = 10 + u128::from(group);
+                let known = self.state("task_groups", &uuid(id), now, || task_group(id, "load", 0));
+                for field in ["/tasks", "/tasks_succeeded", "/states/memory", "/bytes", "/tasks_retried"] {
+                    let (place, field) = field.rsplit_once('/').unwrap();
+                    add(&mut known.pointer_mut(place).unwrap()[field], tasks.into());
+                }
+                known["span_id"] = json!(uuid(30 + u128::from(group % 4)));
+                add(&mut self.cluster["totals"]["tasks"], tasks.into());
+            }
+            Step::Computation(number, group) => {
+                let id = 1 + u128::from(number);
+                let known = self.state("computations", &uuid(id), now, || computation(id, &[]));
+                insert(&mut known["task_group_ids"], json!(uuid(10 + u128::from(group))));
+                insert(&mut known["span_ids"], json!(uuid(30 + u128::from(group % 4))));
+                known["code"] = json!([[code_frame(SNIPPETS[usize::from(number % 3)], 7, 1)]]);
+            }
+            Step::Error(group) => self.error(group, now),
+            Step::Threads(threads) => {
+                self.cluster["threads"] = json!(threads);
+                let at = self.count("thread_history");
+                let change = json!({ "at": STARTED_AT + i64::from(at), "threads": threads });
+                self.fact("thread_history", &at.to_string(), now, change);
+            }
+            Step::Worker(number, what) => {
+                let environment = self.environment(number, now);
+                let id = 50 + u128::from(number);
+                let known = self.state("workers", &uuid(id), now, || worker(id));
+                known["environment_id"] = environment;
+                if known["ended_at"].is_null() && what > 1 {
+                    known["ended_at"] = json!(STARTED_AT + 500 + now);
+                    known["end"] = json!(if what == 2 { "retired" } else { "lost" });
+                    known["processing_keys"] = json!(["load-1", "load-2"]);
+                    known["processing"] = json!(what);
+                    known["lost_results"] = json!(number);
+                } else if known["ended_at"].is_null() {
+                    known["last_memory_bytes"] = json!(1_000 * now);
+                    known["last_seen_at"] = json!(STARTED_AT + now);
+                }
+            }
+            Step::Client(number) => {
+                let environment = self.environment(number, now);
+                let name = format!("Client-{number}");
+                let first =
+                    || json!({ "id": name, "environment_id": environment, "connected_at": STARTED_AT });
+                let known = self.state("clients", &name, now, first);
+                known["disconnected_at"] = match known["disconnected_at"] {
+                    Value::Null => json!(STARTED_AT + now),
+                    _ => Value::Null,
+                };
+            }
+            Step::Samples(whose, from, count) => {
+                for moment in (from..from + count).filter_map(|n| MOMENTS.get(usize::from(n))) {
+                    let worker = (whose > 0).then(|| 50 + u128::from(whose));
+                    let sample = harness::sample(
+                        worker,
+                        *moment,
+                        json!({ "cpu_cores": 0.37 * f64::from(whose + count), "tasks_memory": moment }),
+                    );
+                    self.fact("samples", &format!("{whose} {moment}"), now, sample);
+                }
+            }
+            Step::Span(number, done) => {
+                let id = 30 + u128::from(number);
+                let parent = (number > 1).then_some(30);
+                let first = || span(id, parent, &["etl", "load"], f64::from(number), None);
+                let known = self.state("spans", &uuid(id), now, first);
+                known["done"] = json!(done);
+                known["stopped_at"] = if done { json!(STARTED_AT + 20 + now) } else { Value::Null };
+                insert(&mut known["collections"], json!(format!("Array {}", now % 3)));
+                known["code"] = json!([[code_frame(SNIPPETS[usize::from(number % 3)], 12, 1)]]);
+            }
+            Step::Metrics(number, value) => {
+                let span = (number > 0).then(|| uuid(30 + u128::from(number)));
+                let first = || json!({ "span_id": span, "cells": [] });
+                let known = self.state("fine_metrics", &format!("{number}"), now, first);
+                let cells = known["cells"].as_array_mut().unwrap();
+                if cells.is_empty() || value == 8 {
+                    cells.push(json!(["execute", "load", format!("action {now}"), "seconds", 0.25]));
+                }
+                add(&mut cells[0][4], value.into());
+            }
+            Step::Code(number) => {
+                let text = SNIPPETS[usize::from(number)];
+                self.fact("code", text, now, code(text));
+            }
+            Step::Profile(samples) => {
+                let number = self.count("profiles");
+                let frames = json!([
+                    { "file": "etl.py", "function": "load", "line": 5, "text": "read()" },
+                    { "file": "etl.py", "function": "main", "line": 1 },
+                ]);
+                let nodes = json!([[-1, 1, 1, samples + 1], [0, 0, samples, samples]]);
+                let window = 10.0 * f64::from(number);
+                let window =
+                    profile(70 + u128::from(number), window, i64::from(samples) + 1, &frames, &nodes);
+                self.fact("profiles", &number.to_string(), now, window);
+            }
+            Step::Usage(hour, function, amount) => {
+                self.usage(HOURS[usize::from(hour)], function, amount, now);
+            }
+            Step::Dropped(what) => {
+                let section = ["samples", "logs", "events"][usize::from(what)];
+                *self.dropped.entry(section).or_default() += 1;
+            }
+        }
+    }
+
+    fn error(&mut self, group: u8, now: i64) {
+        let n = self.count("errors");
+        let mut error = harness::error(100 + u128::from(n), 10 + u128::from(group), 1);
+        // Neither the first nor the last report has to hold the first or last error of a group.
+        error["at"] = json!(STARTED_AT + i64::from(7 * n % 5));
+        let message = format!("division number {n} by zero");
+        error["message"] = json!(if group < 2 { format!("ZeroDivisionError('{message}')") } else { message });
+        error["origin"] = json!(if group == 4 { "dask" } else { "user" });
+        error["type"] =
+            json!([Some("ZeroDivisionError"), Some("ValueError"), Some(""), None][usize::from(group % 4)]);
+        error["retries"] = json!(n % 3);
+        error["span_id"] = json!(uuid(30));
+        error["worker_id"] = json!(uuid(50));
+        let traceback = "  File \"x.py\", line 1, in divide\n    return 1 / secret\nValueError";
+        error["traceback"] = json!(traceback);
+        self.fact("errors", &n.to_string(), now, error);
+        let mut event = harness::event(n, "mine", json!({ "number": n, "said": traceback }));
+        event["worker_id"] = json!(uuid(50));
+        self.fact("events", &n.to_string(), now, event);
+        let mut line = harness::log_line(n, &format!("error {n}\n{traceback}"));
+        line["repeated"] = json!(1 + n);
+        self.fact("logs", &n.to_string(), now, line);
+        add(&mut self.cluster["totals"]["errors"], 1);
+    }
+
+    /// The environment of a process, which may be the scheduler's own.
+    fn environment(&mut self, process: u8, now: i64) -> Value {
+        for number in [0, process % 2] {
+            let id = uuid(90 + u128::from(number));
+            let packages = json!({ "dask": "2026.11.0", "numpy": null, "odd": number.to_string() });
+            let environment = json!({ "id": id, "python": "3.13.1", "os": "Linux", "packages": packages });
+            self.fact("environments", &id, now, environment);
+        }
+        self.cluster["environment_id"] = json!(uuid(90));
+        json!(uuid(90 + u128::from(process % 2)))
+    }
+
+    fn usage(&mut self, hour: i64, function: u8, amount: u8, now: i64) {
+        let known = self.state("usage", &hour.to_string(), now, || {
+            let mut first = usage(hour, 1);
+            first["functions"] = json!([]);
+            // Of some hours Dask does not tell where the time went.
+            if hour % 2 == 0 {
+                first
+                    .as_object_mut()
+                    .unwrap()
+                    .retain(|field, _| field != "cpu_seconds" && field != "idle_seconds");
+            }
+            first
+        });
+        for field in ["thread_seconds", "compute_seconds", "tasks", "spilled_bytes"] {
+            add(&mut known[field], amount.into());
+        }
+        let prefix = json!(format!("function {function}"));
+        let functions = known["functions"].as_array_mut().unwrap();
+        let place = functions.iter().position(|known| known["prefix"] == prefix).unwrap_or_else(|| {
+            functions.push(json!({ "prefix": prefix, "compute_seconds": 0.1, "transfer_seconds": 0.0,
+                "tasks": 0, "tasks_erred": 1, "bytes": 5 }));
+            functions.len() - 1
+        });
+        for field in ["compute_seconds", "tasks"] {
+            add(&mut functions[place][field], amount.into());
+        }
+    }
+
+    /// Everything that changed since `base`, as it is now.
+    pub(super) fn report(&self, sequence: i64, base: i64) -> Value {
+        self.report_after(sequence, base, base)
+    }
+
+    /// Everything that changed since `base`, as it is now, but of what is forgotten once it was acknowledged only
+    /// what came after `acknowledged`.
+    pub(super) fn report_after(&self, sequence: i64, base: i64, acknowledged: i64) -> Value {
+        let mut report = ReportBuilder::new(self.name, sequence)
+            .with("/base", Some(base).filter(|base| *base > 0))
+            .with("/cluster", self.cluster.clone())
+            .with("/dropped", json!(self.dropped));
+        let mut receipt: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for (section, known) in &self.sections {
+            let since = if FORGOTTEN.contains(section) { acknowledged } else { base };
+            let new = known.values().filter(|(changed, _)| *changed > since).map(|(_, value)| value.clone());
+            report = report.with(&format!("/{section}"), new.collect::<Vec<_>>());
+            let (sent, bytes) = receipt.entry(class(section)).or_default();
+            *sent += known.len();
+            *bytes += 10 * known.len();
+        }
+        let receipt = receipt.into_iter().map(|(class, (sent, bytes))| {
+            (class.to_owned(), json!({ "sent": sent, "bytes": bytes, "withheld": 1 }))
+        });
+        report.with("/receipt", Value::Object(receipt.collect())).build()
+    }
+}
+
+/// Adds to a number that may be absent.
+fn add(number: &mut Value, amount: i64) {
+    *number = match (number.as_i64(), number.as_f64()) {
+        (None, Some(known)) => json!(known + f64::from(i32::try_from(amount).unwrap())),
+        (known, _) => json!(known.unwrap_or(0) + amount),
+    };
+}
+
+/// Adds to a list that may be absent what is not in it yet.
+fn insert(list: &mut Value, item: Value) {
+    if list.is_null() {
+        *list = json!([]);
+    }
+    let list = list.as_array_mut().unwrap();
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}

@@ -1,0 +1,169 @@
+//! Statistical profiles: windows merged, cut to a share, and refused when they are no trees.
+
+use galvo::domain::profile::{Frame, Node, Profile, merge};
+use harness::{Member, ReportBuilder, TestApp, profile};
+use proptest::{collection::vec, prelude::*};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+const PROFILE: &str =
+    "query($id: ID!, $from: DateTime, $to: DateTime, $minShare: Float! = 0.001) { cluster(id: $id) {
+    profile(from: $from, to: $to, minShare: $minShare) { from to windows complete workers samples
+        frames { file function line text } nodes { parent frame self total } } } }";
+
+fn frame(function: &str, line: i64, text: Option<&str>) -> Value {
+    json!({ "file": "/home/ada/etl.py", "function": function, "line": line, "text": text })
+}
+
+/// `main` calls `load` and `fit`, first without lines of code and then with them and in another order.
+fn windows() -> Vec<Value> {
+    vec![
+        profile(
+            1,
+            0.0,
+            100,
+            &json!([frame("main", 1, None), frame("load", 5, None), frame("fit", 9, None)]),
+            &json!([[-1, 0, 10, 100], [0, 1, 30, 30], [0, 2, 60, 60]]),
+        ),
+        profile(
+            2,
+            10.0,
+            50,
+            &json!([
+                frame("load", 5, Some("read()")),
+                frame("main", 1, Some("main()")),
+                frame("rare", 7, None)
+            ]),
+            &json!([[-1, 1, 0, 49], [0, 0, 49, 49], [-1, 2, 1, 1]]),
+        ),
+    ]
+}
+
+async fn ask(member: &Member, number: i64, mut variables: Value) -> Value {
+    variables["id"] = json!(number.to_string());
+    member.query(PROFILE, variables).await["cluster"]["profile"].clone()
+}
+
+#[tokio::test]
+async fn windows_are_merged_into_one_tree() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let report = ReportBuilder::new("Scheduler-1", 1).with("/profiles", windows());
+    let number = ada.reported(&report.clone().build()).await;
+    ada.reported(&report.build()).await;
+    let node = |parent: Value, frame: i64, own: i64, total: i64| json!({ "parent": parent, "frame": frame, "self": own, "total": total });
+    let expected = json!({
+        "from": "2026-11-20T11:00:00+00:00", "to": "2026-11-20T11:00:20+00:00", "windows": 2, "complete": true,
+        "workers": 2, "samples": 150,
+        "frames": [frame("fit", 9, None), frame("load", 5, Some("read()")), frame("main", 1, Some("main()")),
+            frame("rare", 7, None)],
+        "nodes": [node(Value::Null, 2, 10, 149), node(json!(0), 1, 79, 79), node(json!(0), 0, 60, 60),
+            node(Value::Null, 3, 1, 1)],
+    });
+    assert_eq!(ask(&ada, number, json!({})).await, expected);
+
+    // 1 of 150 samples is less than a hundredth, 60 are not.
+    let cut = ask(&ada, number, json!({ "minShare": 0.01 })).await;
+    assert_eq!(cut["samples"], 150);
+    assert_eq!(
+        cut["frames"],
+        json!([frame("fit", 9, None), frame("load", 5, Some("read()")), frame("main", 1, Some("main()"))])
+    );
+    assert_eq!(cut["nodes"].as_array().unwrap().len(), 3);
+
+    let second =
+        ask(&ada, number, json!({ "from": "2026-11-20T11:00:10Z", "to": "2026-11-20T11:00:20Z" })).await;
+    assert_eq!((&second["windows"], &second["samples"]), (&json!(1), &json!(50)));
+    let first = ask(&ada, number, json!({ "to": "2026-11-20T11:00:10Z" })).await;
+    assert_eq!((&first["windows"], &first["samples"]), (&json!(1), &json!(100)));
+    assert_eq!(ask(&ada, number, json!({ "from": "2026-11-20T11:00:11Z" })).await, Value::Null);
+    let wrong = ada.ask(PROFILE, json!({ "id": number.to_string(), "minShare": 1.5 })).await;
+    assert_eq!(wrong["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn of_very_many_windows_the_newest_are_merged() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let mut number = 0;
+    for part in 0..11_u8 {
+        let windows: Vec<Value> = (0..20_u8)
+            .map(|n| {
+                let (id, at) =
+                    (u128::from(part) * 20 + u128::from(n), f64::from(part) * 200.0 + f64::from(n) * 10.0);
+                profile(id, at, 1, &json!([frame("main", 1, None)]), &json!([[-1, 0, 1, 1]]))
+            })
+            .collect();
+        let report = ReportBuilder::new("Scheduler-1", i64::from(part) + 1).with("/profiles", windows);
+        number = ada.reported(&report.build()).await;
+    }
+    let found = ask(&ada, number, json!({})).await;
+    assert_eq!(
+        (&found["windows"], &found["complete"], &found["samples"]),
+        (&json!(200), &json!(false), &json!(200))
+    );
+    // The 20 oldest are left out.
+    assert_eq!(found["from"], "2026-11-20T11:03:20+00:00");
+    assert_eq!(found["nodes"], json!([{ "parent": null, "frame": 0, "self": 200, "total": 200 }]));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_tree_is_refused_with_its_place() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for (nodes, pointer) in [
+        (json!([[-1, 0, 1, 1], [1, 0, 1, 1]]), "/profiles/1/nodes/1/0"),
+        (json!([[-2, 0, 1, 1]]), "/profiles/1/nodes/0/0"),
+        (json!([[-1, 1, 1, 1]]), "/profiles/1/nodes/0/1"),
+        (json!([[-1, 0, -1, 1]]), "/profiles/1/nodes/0/2"),
+    ] {
+        let frames = json!([frame("main", 1, None)]);
+        let profiles = json!([profile(1, 0.0, 1, &frames, &json!([])), profile(2, 0.0, 1, &frames, &nodes)]);
+        let (status, answer) =
+            ada.report(&ReportBuilder::new("Scheduler-1", 1).with("/profiles", profiles).build()).await;
+        assert_eq!(
+            (status, answer["pointer"].as_str()),
+            (StatusCode::BAD_REQUEST, Some(pointer)),
+            "{answer}"
+        );
+    }
+    app.stop().await;
+}
+
+/// Any tree over few frames, some of which are alike but for their texts.
+fn any_profile() -> impl Strategy<Value = Profile> {
+    vec((0..8_usize, 0..6_usize, 0..5_i64, 0..9_i64), 0..12).prop_map(|nodes| Profile {
+        frames: (0..6_i64)
+            .map(|n| Frame {
+                file: "a.py".to_owned(),
+                function: "f".to_owned(),
+                line: n % 4,
+                text: (n > 3).then(|| format!("text {n}")),
+            })
+            .collect(),
+        nodes: nodes
+            .into_iter()
+            .enumerate()
+            .map(|(index, (parent, frame, own, total))| {
+                let parent = if index == 0 { None } else { Some(parent).filter(|parent| *parent < index) };
+                Node { parent, frame, own, total }
+            })
+            .collect(),
+    })
+}
+
+proptest! {
+    #[test]
+    fn merging_has_no_order_and_no_grouping(profiles in vec(any_profile(), 3)) {
+        let [a, b, c] = profiles.try_into().unwrap();
+        let all = merge([&a, &b, &c]);
+        prop_assert_eq!(&merge([&c, &a, &b]), &all);
+        prop_assert_eq!(&merge([&merge([&a, &b]), &c]), &all);
+        prop_assert_eq!(&merge([&a, &merge([&b, &c])]), &all);
+        prop_assert_eq!(&merge([&all, &Profile::default()]), &all);
+        let own = |profile: &Profile| profile.nodes.iter().map(|node| node.own).sum::<i64>();
+        prop_assert_eq!(own(&all), own(&a) + own(&b) + own(&c));
+    }
+}

@@ -1,0 +1,278 @@
+//! What clusters used, summed by hand: hours of single clusters, and the days of an account made of them.
+
+use entity::{function_usage_day, usage_day};
+use harness::{Member, Program, ReportBuilder, TestApp, usage};
+use sea_orm::{ConnectionTrait, DatabaseConnection, EntityTrait, QueryOrder};
+use serde_json::{Value, json};
+
+fn report(scheduler: &str, sequence: i64, hours: &[Value]) -> Value {
+    ReportBuilder::new(scheduler, sequence).with("/usage", hours.to_vec()).build()
+}
+
+/// Two users and three clusters over the end of 2026-11-20: hour 23 is the last one of that day.
+async fn two_users(app: &TestApp) -> (Member, Member) {
+    let ada = app.account("team").await;
+    let bob = app.member("bob", "team").await;
+    ada.reported(&report("Scheduler-1", 1, &[usage(23, 4), usage(24, 2)])).await;
+    ada.reported(&report("Scheduler-2", 1, &[usage(23, 1)])).await;
+    bob.reported(&report("Scheduler-3", 1, &[usage(24, 3)])).await;
+    (ada, bob)
+}
+
+const SUMS: &str =
+    "clusterSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds idleSeconds spillSeconds
+    utilization tasks tasksErred retries errors bytes spilledBytes workers
+    causes { cause seconds } costs { amount currency basis }";
+
+#[tokio::test]
+async fn an_account_is_the_sum_of_its_clusters() {
+    let app = TestApp::start().await;
+    let (ada, bob) = two_users(&app).await;
+    assert_eq!(app.fold_usage().await.days, 2);
+    assert_eq!(app.fold_usage().await.days, 0, "nothing has changed since");
+
+    // 4 + 2 + 1 + 3 threads for an hour each, of which one each computed.
+    let expected = json!({
+        "clusterSeconds": 36_000.0, "computeSeconds": 14_400.0, "transferSeconds": 6.0, "workerSeconds": 14_400.0,
+        "memoryGibSeconds": 28_800.0, "idleSeconds": 21_600.0, "spillSeconds": 0.0, "utilization": 0.4,
+        "tasks": 400, "tasksErred": 4, "retries": 8, "errors": 4, "bytes": 4_000, "spilledBytes": 40, "workers": 4,
+        "causes": [
+            { "cause": "CPU", "seconds": 12_000.0 }, { "cause": "WAITING", "seconds": 2_400.0 },
+            { "cause": "SERIALIZATION", "seconds": 0.0 }, { "cause": "SPILL", "seconds": 0.0 },
+            { "cause": "OVERHEAD", "seconds": 0.0 }, { "cause": "FAILED", "seconds": 0.0 },
+            { "cause": "IDLE", "seconds": 21_600.0 }, { "cause": "UNACCOUNTED", "seconds": 0.0 },
+        ],
+        "costs": [{ "amount": 0.5, "currency": "USD", "basis": "ESTIMATED" }],
+    });
+    let query = format!("{{ viewer {{ account {{ usage {{ {SUMS} }} }} }} }}");
+    assert_eq!(bob.query(&query, json!({})).await["viewer"]["account"]["usage"], expected);
+
+    let query = r#"query($by: UsageGrouping!) { viewer { account { usageTable(from: "2026-11-20", to: "2026-11-22", by: $by) {
+        day user { name } clusters usage { clusterSeconds } } } } }"#;
+    let row = |day: Option<&str>, user: Option<&str>, clusters: Option<i64>, hours: f64| {
+        let user = user.map(|name| json!({ "name": name }));
+        json!({ "day": day, "user": user, "clusters": clusters, "usage": { "clusterSeconds": 3_600.0 * hours } })
+    };
+    for (by, mut expected) in [
+        (
+            "DAY",
+            vec![row(Some("2026-11-20"), None, Some(2), 5.0), row(Some("2026-11-21"), None, Some(2), 5.0)],
+        ),
+        ("USER", vec![row(None, Some("team"), None, 7.0), row(None, Some("bob"), None, 3.0)]),
+        (
+            "USER_AND_DAY",
+            vec![
+                row(Some("2026-11-20"), Some("team"), Some(2), 5.0),
+                row(Some("2026-11-21"), Some("team"), Some(1), 2.0),
+                row(Some("2026-11-21"), Some("bob"), Some(1), 3.0),
+            ],
+        ),
+    ] {
+        let answer = ada.query(query, json!({ "by": by })).await;
+        let mut rows = answer["viewer"]["account"]["usageTable"].as_array().unwrap().clone();
+        // Users come in the order of their identifiers, which are drawn at random.
+        rows.sort_by_key(ToString::to_string);
+        expected.sort_by_key(ToString::to_string);
+        assert_eq!(rows, expected, "{by}");
+    }
+
+    let query = r#"{ viewer { account {
+        all: functions { prefix computeSeconds transferSeconds tasks tasksErred bytes }
+        first: functions(from: "2026-11-20", to: "2026-11-21", first: 1) { prefix computeSeconds } } } }"#;
+    let expected = json!({
+        "all": [
+            { "prefix": "load", "computeSeconds": 12_002.0, "transferSeconds": 0.0, "tasks": 240, "tasksErred": 0, "bytes": 2_400 },
+            { "prefix": "divide", "computeSeconds": 2_398.0, "transferSeconds": 6.0, "tasks": 160, "tasksErred": 4, "bytes": 1_600 },
+        ],
+        "first": [{ "prefix": "load", "computeSeconds": 6_001.0 }],
+    });
+    assert_eq!(ada.query(query, json!({})).await["viewer"]["account"], expected);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_cluster_knows_its_usage_at_once() {
+    let app = TestApp::start().await;
+    let (ada, _) = two_users(&app).await;
+    let query = r#"{ viewer { account { clusters(first: 10) { nodes { schedulerId usage { clusterSeconds tasks costs { amount basis } }
+        usageHours(from: "2026-11-20T23:00:00Z", to: "2026-11-21T00:00:00Z") { start usage { clusterSeconds } } } } } } }"#;
+    let before = app.statements();
+    let answer = ada.query(query, json!({})).await;
+    // The token, the page, the rates, and the usage and the hours of all clusters.
+    assert_eq!(app.statements() - before, 5);
+    let mut found = answer["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap().clone();
+    found.sort_by_key(|cluster| cluster["schedulerId"].to_string());
+    let expected = |scheduler: &str, hours: f64, tasks: i64, amount: f64, in_hour: Option<f64>| {
+        let hour = in_hour.map(|threads| {
+            json!({ "start": "2026-11-20T23:00:00+00:00", "usage": { "clusterSeconds": 3_600.0 * threads } })
+        });
+        json!({
+            "schedulerId": scheduler,
+            "usage": { "clusterSeconds": 3_600.0 * hours, "tasks": tasks,
+                       "costs": [{ "amount": amount, "basis": "ESTIMATED" }] },
+            "usageHours": hour.into_iter().collect::<Vec<_>>(),
+        })
+    };
+    let expected = [
+        expected("Scheduler-1", 6.0, 200, 0.3, Some(4.0)),
+        expected("Scheduler-2", 1.0, 100, 0.05, Some(1.0)),
+        expected("Scheduler-3", 3.0, 100, 0.15, None),
+    ];
+    assert_eq!(found, expected);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_dask_does_not_tell_is_null_and_unaccounted() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let mut hour = usage(23, 4);
+    for field in ["cpu", "noncpu", "serialize", "spill", "overhead", "failed", "idle"] {
+        hour.as_object_mut().unwrap().remove(&format!("{field}_seconds"));
+    }
+    ada.reported(&report("Scheduler-1", 1, &[hour])).await;
+    app.fold_usage().await;
+    let query = "{ viewer { account { usage { idleSeconds spillSeconds causes { cause seconds } } } } }";
+    let expected = json!({
+        "idleSeconds": null, "spillSeconds": null, "causes": [{ "cause": "UNACCOUNTED", "seconds": 14_400.0 }],
+    });
+    assert_eq!(ada.query(query, json!({})).await["viewer"]["account"]["usage"], expected);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn repeats_and_late_reports_do_not_count_twice() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let used = async || {
+        app.fold_usage().await;
+        let query = "{ viewer { account { usage { clusterSeconds tasks } } } }";
+        ada.query(query, json!({})).await["viewer"]["account"]["usage"].take()
+    };
+    let (first, second) =
+        (report("Scheduler-1", 1, &[usage(23, 2)]), report("Scheduler-1", 2, &[usage(23, 4)]));
+    ada.reported(&second).await;
+    assert_eq!(used().await, json!({ "clusterSeconds": 14_400.0, "tasks": 100 }));
+    ada.reported(&first).await;
+    ada.reported(&second).await;
+    assert_eq!(used().await, json!({ "clusterSeconds": 14_400.0, "tasks": 100 }));
+    ada.reported(&report("Scheduler-1", 3, &[usage(23, 5), usage(-24, 1)])).await;
+    assert_eq!(used().await, json!({ "clusterSeconds": 21_600.0, "tasks": 200 }), "also of a day long gone");
+    app.stop().await;
+}
+
+/// The sums as they are stored.
+async fn stored(database: &DatabaseConnection) -> (Vec<usage_day::Model>, Vec<function_usage_day::Model>) {
+    let days = usage_day::Entity::find().order_by_asc(usage_day::Column::Day);
+    let days = days.order_by_asc(usage_day::Column::UserId).all(database).await.unwrap();
+    let functions = function_usage_day::Entity::find().order_by_asc(function_usage_day::Column::Day);
+    let functions = functions
+        .order_by_asc(function_usage_day::Column::UserId)
+        .order_by_asc(function_usage_day::Column::Prefix)
+        .all(database)
+        .await
+        .unwrap();
+    (days, functions)
+}
+
+#[tokio::test]
+async fn sums_can_be_made_again_from_the_hours() {
+    let app = TestApp::start().await;
+    two_users(&app).await;
+    app.fold_usage().await;
+    let database = app.database.connection().await;
+    let before = stored(&database).await;
+    assert_eq!((before.0.len(), before.1.len()), (3, 6));
+    let rebuild = async |more: &[&str]| {
+        let arguments = ["rollup", "rebuild", "--database-url", app.database.url(), "--log", "warn"];
+        Program::run(&[&arguments, more].concat()).await
+    };
+    assert_eq!(rebuild(&[]).await, (Some(0), "2 days\n".to_owned(), String::new()));
+    assert_eq!(stored(&database).await, before, "they were right, so nothing changes");
+
+    for damage in [
+        "UPDATE usage_days SET thread_us = thread_us + 1",
+        "DELETE FROM function_usage_days",
+        "INSERT INTO usage_days SELECT account_id, day - 7, user_id, clusters, thread_us, worker_us, memory_gib_us, compute_us,
+             transfer_us, cpu_us, noncpu_us, serialize_us, spill_us, overhead_us, failed_us, idle_us, tasks, tasks_erred,
+             retries, errors, bytes, spilled_bytes, workers FROM usage_days WHERE day = 20777",
+    ] {
+        database.execute_unprepared(damage).await.unwrap();
+        assert_ne!(stored(&database).await, before, "{damage}");
+    }
+    assert_eq!(rebuild(&["--account", "team"]).await, (Some(0), "3 days\n".to_owned(), String::new()));
+    assert_eq!(stored(&database).await, before);
+    let (status, _, errors) = rebuild(&["--account", "nobody"]).await;
+    assert_eq!((status, errors.trim()), (Some(1), "galvo: there is no account 'nobody'"));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn answers_for_an_account_read_no_hours() {
+    let app = TestApp::start().await;
+    let (ada, _) = two_users(&app).await;
+    app.fold_usage().await;
+    let query = format!(
+        r#"{{ viewer {{ account {{ usage {{ {SUMS} }} functions {{ prefix tasks }}
+            usageTable(from: "2026-11-01", to: "2026-12-01") {{ day usage {{ {SUMS} }} }} }} }} }}"#
+    );
+    let before = ada.query(&query, json!({})).await;
+    let database = app.database.connection().await;
+    for table in ["function_usage_hours", "usage_hours"] {
+        database.execute_unprepared(&format!("DELETE FROM {table}")).await.unwrap();
+    }
+    assert_eq!(ada.query(&query, json!({})).await, before);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn several_may_fold_while_reports_come_in() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for sequence in 1..20 {
+        let (one, two) = (
+            report("Scheduler-1", sequence, &[usage(23, sequence)]),
+            report("Scheduler-2", sequence, &[usage(23, sequence)]),
+        );
+        let (_, _, first, second) =
+            tokio::join!(ada.reported(&one), ada.reported(&two), app.fold_usage(), app.fold_usage());
+        assert_eq!((first.failed, second.failed), (0, 0));
+    }
+    app.fold_usage().await;
+    let query = "{ viewer { account { usage { clusterSeconds } } } }";
+    let used = ada.query(query, json!({})).await["viewer"]["account"]["usage"].take();
+    assert_eq!(used, json!({ "clusterSeconds": 2.0 * 19.0 * 3_600.0 }));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn absurd_numbers_of_one_account_keep_no_other_from_its_sums() {
+    let app = TestApp::start().await;
+    let (eve, ada) = (app.account("eve").await, app.account("ada").await);
+    // More than the largest sum in one day: 1,032 hours with 2^53 - 1 bytes each, in 43 clusters.
+    for cluster in 0..43 {
+        let hours: Vec<Value> = (0..24)
+            .map(|hour| {
+                let mut hour = usage(hour, 1);
+                hour["bytes"] = json!(9_007_199_254_740_991_i64);
+                hour["functions"] = json!([]);
+                hour
+            })
+            .collect();
+        eve.reported(&report(&format!("Scheduler-{cluster}"), 1, &hours)).await;
+    }
+    ada.reported(&report("Scheduler-1", 1, &[usage(23, 4)])).await;
+    let folded = app.fold_usage().await;
+    assert_eq!((folded.days, folded.failed), (1, 1));
+    let query = "{ viewer { account { usage { clusterSeconds causes { seconds } } } } }";
+    assert_eq!(ada.query(query, json!({})).await["viewer"]["account"]["usage"]["clusterSeconds"], 14_400.0);
+    // What is summed up when it is asked for does not wrap round.
+    let query = "{ viewer { account { clusters(first: 1) { nodes { usage { bytes clusterSeconds causes { cause } } } } } } }";
+    let usage =
+        eve.query(query, json!({})).await["viewer"]["account"]["clusters"]["nodes"][0]["usage"].take();
+    assert_eq!(
+        (&usage["bytes"], &usage["clusterSeconds"]),
+        (&json!(216_172_782_113_783_784_i64), &json!(86_400.0))
+    );
+    app.stop().await;
+}
