@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::*;
 use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, ClusterId, EnvironmentId, UserId},
-    list::Counts,
+    list::{Counts, Receipt},
 };
 
 /// What the scheduler last said of itself.
@@ -82,6 +82,8 @@ pub struct Model {
     pub environment_id: Option<EnvironmentId>,
     /// Items the reporter gave up, by section of the report.
     pub dropped: Counts,
+    /// What became of its data on its way here, as of the newest report.
+    pub receipt: Receipt,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

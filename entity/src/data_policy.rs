@@ -1,12 +1,27 @@
 //! `data_policies`: which classes of data an account accepts, and how long it keeps them. A class without a row has the defaults.
 
 use sea_orm::entity::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::{AccountOwned, ids::AccountId};
 
 /// A class of data that an account may accept or refuse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumIter, DeriveActiveEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    EnumIter,
+    DeriveActiveEnum,
+    Serialize,
+    Deserialize,
+)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
+#[serde(rename_all = "snake_case")]
 pub enum DataClass {
     /// The cluster, its workers, clients, samples and usage.
     #[sea_orm(string_value = "basic")]

@@ -14,7 +14,6 @@ pub mod computation;
 pub mod computation_task_group;
 pub mod cost_rate;
 pub mod data_policy;
-pub mod data_receipt;
 pub mod encryption_key;
 pub mod environment;
 pub mod error_group;

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use sea_orm::FromJsonQueryResult;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{SpanId, TaskGroupId};
+use crate::{
+    data_policy::DataClass,
+    ids::{SpanId, TaskGroupId},
+};
 
 /// Names, in the order they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
@@ -26,6 +29,23 @@ pub struct Packages(pub BTreeMap<String, Option<String>>);
 /// Numbers of things by their kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 pub struct Counts(pub BTreeMap<String, i64>);
+
+/// What became of a cluster's data on its way here, by class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+pub struct Receipt(pub BTreeMap<DataClass, ClassReceipt>);
+
+/// What became of one class of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassReceipt {
+    /// Items the reporter sent.
+    pub sent: i64,
+    /// Their size as JSON.
+    pub bytes: i64,
+    /// Items the reporter kept back.
+    pub withheld: i64,
+    /// Items that arrived and were not stored, because the account refuses them.
+    pub dropped: i64,
+}
 
 /// Where code called Dask: one stack per call, the outermost frame first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]

@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::{belongs_to_account, belongs_to_cluster, one_of};
+use crate::tenant::{add_column, belongs_to_account, one_of};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -12,13 +12,13 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         manager.create_table(cost_rates()).await?;
         manager.create_table(data_policies()).await?;
-        manager.create_table(data_receipts()).await?;
         manager.create_table(encryption_keys()).await?;
-        Ok(())
+        add_column(manager, "clusters", schema::json("receipt"), "'{}'").await
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        for table in ["encryption_keys", "data_receipts", "data_policies", "cost_rates"] {
+        manager.alter_table(Table::alter().table("clusters").drop_column("receipt").take()).await?;
+        for table in ["encryption_keys", "data_policies", "cost_rates"] {
             manager.drop_table(Table::drop().table(table).take()).await?;
         }
         Ok(())
@@ -51,24 +51,6 @@ fn data_policies() -> TableCreateStatement {
         .col(schema::big_integer_null("retention_days"))
         .primary_key(Index::create().col("account_id").col("data_class"))
         .foreign_key(&mut belongs_to_account("data_policies"))
-        .take()
-}
-
-fn data_receipts() -> TableCreateStatement {
-    Table::create()
-        .table("data_receipts")
-        .col(schema::uuid("account_id"))
-        .col(schema::big_integer("cluster_id"))
-        .col(one_of(
-            "data_class",
-            &["basic", "tasks", "dask_errors", "user_errors", "code", "profiles", "events", "logs"],
-        ))
-        .col(schema::big_integer("sent"))
-        .col(schema::big_integer("bytes"))
-        .col(schema::big_integer("withheld"))
-        .col(schema::big_integer("dropped"))
-        .primary_key(Index::create().col("account_id").col("cluster_id").col("data_class"))
-        .foreign_key(&mut belongs_to_cluster("data_receipts"))
         .take()
 }
 

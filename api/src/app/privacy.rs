@@ -5,10 +5,13 @@ use std::sync::Arc;
 use entity::data_policy::DataClass;
 use serde_json::Value;
 
-use crate::domain::{
-    data_class::Accepted,
-    report::{ErrorOrigin, EventReport, Report},
-    source::{may_hold_source, strip_source, strip_source_of_json},
+use crate::{
+    blocking::blocking,
+    domain::{
+        data_class::Accepted,
+        report::{ErrorOrigin, EventReport, Report},
+        source::{may_hold_source, strip_source, strip_source_of_json},
+    },
 };
 
 /// The part of a report that its account accepts, made where it may take its time.
@@ -17,9 +20,7 @@ pub(super) async fn accepted_part(report: &Arc<Report>, accepted: &Accepted) -> 
         return Arc::clone(report);
     }
     let (report, accepted) = (Arc::clone(report), accepted.clone());
-    let part = tokio::task::spawn_blocking(move || part(&report, &accepted)).await;
-    // A panic goes where those of handlers go.
-    part.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    blocking(move || part(&report, &accepted)).await
 }
 
 fn part(report: &Arc<Report>, accepted: &Accepted) -> Arc<Report> {

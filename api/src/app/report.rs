@@ -1,10 +1,13 @@
 //! Taking a report in: stored whole or not at all, and acknowledged only after the commit.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use entity::{
     cluster,
-    ids::{ClusterId, UserId},
+    ids::{AccountId, ClusterId, UserId},
 };
 
 use super::privacy::accepted_part;
@@ -31,6 +34,8 @@ pub struct Reports {
     store: Store,
     clock: Arc<dyn Clock>,
     min_interval_seconds: f64,
+    /// What accounts accepted when they last reported, of those that refuse something.
+    expected: Arc<Mutex<HashMap<AccountId, Accepted>>>,
 }
 
 /// Why a report was not taken.
@@ -48,7 +53,7 @@ impl Reports {
     /// Reports go to `store`; schedulers are asked to wait at least `min_interval_seconds` between two.
     #[must_use]
     pub fn new(store: Store, clock: Arc<dyn Clock>, min_interval_seconds: f64) -> Self {
-        Self { store, clock, min_interval_seconds }
+        Self { store, clock, min_interval_seconds, expected: Arc::default() }
     }
 
     /// Stores a report. The cluster appears with its first one.
@@ -62,18 +67,21 @@ impl Reports {
         }
         let (sequence, base, interval) = (report.sequence, report.base, report.interval_seconds);
         let (store, report, user) = (self.store.for_viewer(viewer), Arc::new(report), viewer.user_id());
-        let (before, accepted) = loop {
-            // Before the transaction, in which others would wait for it.
-            let accepted = store.accepted().await?;
+        let mut accepted = self.expected(viewer.account_id());
+        let before = loop {
+            // Before the transaction, in which others would wait for it, and which tells whether this is right.
             let part = accepted_part(&report, &accepted).await;
-            let reports = self.clone();
-            let wanted = accepted.clone();
-            let write = move |store: AccountStore| -> Write<Option<Before>> {
-                let (reports, part, accepted) = (reports.clone(), Arc::clone(&part), wanted.clone());
-                Box::pin(async move { reports.record_all(&store, user, &part, &accepted).await })
+            let (reports, expected) = (self.clone(), accepted.clone());
+            let write = move |store: AccountStore| -> Write<Outcome> {
+                let (reports, part, expected) = (reports.clone(), Arc::clone(&part), expected.clone());
+                Box::pin(async move { reports.record_all(&store, user, &part, &expected).await })
             };
-            if let Some(before) = store.write(write).await? {
-                break (before, accepted);
+            match store.write(write).await? {
+                Outcome::Stored(before) => break before,
+                Outcome::Unexpected(now) => {
+                    self.expect(viewer.account_id(), &now);
+                    accepted = now;
+                }
             }
         };
         Ok(Acknowledgement {
@@ -86,18 +94,32 @@ impl Reports {
         })
     }
 
-    /// Stores a report that is what the account accepted; nothing, if it accepts something else by now.
+    fn expected(&self, account: AccountId) -> Accepted {
+        let expected = self.expected.lock().expect("nobody panics who holds it");
+        expected.get(&account).cloned().unwrap_or_default()
+    }
+
+    fn expect(&self, account: AccountId, accepted: &Accepted) {
+        let mut expected = self.expected.lock().expect("nobody panics who holds it");
+        if accepted.accepts_all() {
+            expected.remove(&account);
+        } else {
+            expected.insert(account, accepted.clone());
+        }
+    }
+
+    /// Stores a report without what the account was expected to refuse; nothing, if it refuses something else.
     async fn record_all(
         &self,
         store: &AccountStore,
         user: UserId,
         report: &Report,
-        accepted: &Accepted,
-    ) -> Result<Option<Before>, StoreError> {
-        if store.accepted().await? != *accepted {
-            return Ok(None);
-        }
-        let before = self.record_cluster(store, user, report).await?;
+        expected: &Accepted,
+    ) -> Result<Outcome, StoreError> {
+        let before = match self.record_cluster(store, user, report, expected).await? {
+            Outcome::Stored(before) => before,
+            unexpected @ Outcome::Unexpected(_) => return Ok(unexpected),
+        };
         let (cluster, sequence) = (before.cluster, report.sequence.get());
         store.record_task_groups(cluster, sequence, &report.task_groups).await?;
         store.record_computations(cluster, sequence, &report.computations).await?;
@@ -105,9 +127,6 @@ impl Reports {
         store.record_usage(cluster, sequence, &report.usage).await?;
         store.record_events(cluster, &report.events).await?;
         store.record_logs(cluster, &report.logs).await?;
-        if before.is_newest {
-            store.record_receipt(cluster, accepted, &report.receipt).await?;
-        }
         store.record_environments(cluster, &report.environments).await?;
         store.record_workers(cluster, sequence, &report.workers).await?;
         store.record_clients(cluster, sequence, &report.clients).await?;
@@ -121,7 +140,7 @@ impl Reports {
         store.record_code(now, texts.map(|code| (&code.hash, code.text.as_str()))).await?;
         store.touch_code(now, report.code_hashes()).await?;
         store.record_error_groups(&report.errors).await?;
-        Ok(Some(before))
+        Ok(Outcome::Stored(before))
     }
 
     async fn record_cluster(
@@ -129,28 +148,34 @@ impl Reports {
         store: &AccountStore,
         user: UserId,
         report: &Report,
-    ) -> Result<Before, StoreError> {
+        expected: &Accepted,
+    ) -> Result<Outcome, StoreError> {
         let scheduler_id = report.scheduler_id.as_str();
         for _ in 0..IDENTIFIER_DRAWS {
             let now = self.clock.timestamp();
-            if let Some(known) = store.lock_cluster(scheduler_id).await? {
+            if let Some((known, accepted)) = store.lock_cluster(scheduler_id).await? {
+                if accepted != *expected {
+                    return Ok(Outcome::Unexpected(accepted));
+                }
                 let before = Before {
                     cluster: known.id,
                     desired_state: known.desired_state,
                     complete_until: known.complete_until,
-                    is_newest: report.sequence.get() > known.sequence,
                 };
-                store.update_cluster(known, now, report).await?;
-                return Ok(before);
+                store.update_cluster(known, now, report, &accepted).await?;
+                return Ok(Outcome::Stored(before));
+            }
+            let accepted = store.accepted().await?;
+            if accepted != *expected {
+                return Ok(Outcome::Unexpected(accepted));
             }
             let id = cluster_id(now.0, rand::random());
-            if store.add_cluster(id, user, now, report).await? {
-                return Ok(Before {
+            if store.add_cluster(id, user, now, report, &accepted).await? {
+                return Ok(Outcome::Stored(Before {
                     cluster: id,
                     desired_state: cluster::DesiredState::Running,
                     complete_until: NOTHING,
-                    is_newest: true,
-                });
+                }));
             }
         }
         Err(StoreError::no_free_identifier())
@@ -162,6 +187,12 @@ struct Before {
     cluster: ClusterId,
     desired_state: cluster::DesiredState,
     complete_until: i64,
-    /// Whether no report with a higher sequence was there.
-    is_newest: bool,
+}
+
+/// What became of a report.
+enum Outcome {
+    /// It is stored.
+    Stored(Before),
+    /// It is not, because the account accepts this, and something else was expected.
+    Unexpected(Accepted),
 }

@@ -2,8 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use entity::data_policy::DataClass;
+use entity::{
+    data_policy::DataClass,
+    list::{ClassReceipt, Receipt},
+};
 use sea_orm::Iterable;
+
+use super::report;
 
 /// The longest time anything can be told to be kept.
 const MAX_RETENTION_DAYS: i64 = 36_500;
@@ -36,6 +41,28 @@ impl Accepted {
     pub fn classes(&self) -> impl Iterator<Item = DataClass> {
         DataClass::iter().filter(|class| self.accepts(*class))
     }
+}
+
+/// What became of a cluster's data, once its newest report tells what was sent and kept back until now. Only the newest
+/// may: what was sent since the one before it counts as dropped where the account refuses it.
+#[must_use]
+pub fn receipt(before: &Receipt, accepted: &Accepted, told: &report::Receipt) -> Receipt {
+    let mut receipt = before.clone();
+    for (class, counts) in told {
+        let (class, sent) = (DataClass::from(*class), counts.sent.get());
+        let before = before.0.get(&class).copied().unwrap_or_default();
+        // A reporter that took another's place counts from 0 again.
+        let since = if sent >= before.sent { sent - before.sent } else { sent };
+        let dropped = if accepted.accepts(class) { 0 } else { since };
+        let after = ClassReceipt {
+            sent,
+            bytes: counts.bytes.get(),
+            withheld: counts.withheld.get(),
+            dropped: before.dropped.saturating_add(dropped),
+        };
+        receipt.0.insert(class, after);
+    }
+    receipt
 }
 
 /// Whether a class can only be accepted: without it there is nothing to show.

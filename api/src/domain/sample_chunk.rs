@@ -12,7 +12,7 @@
 //! zigzag differences; others as floats, each bit pattern combined with its predecessor's. Both stand byte by
 //! byte, all lowest bytes first, so that what is noise stands apart from what zstd makes small.
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
 use super::metric::Metric;
 
@@ -68,83 +68,75 @@ fn single(value: f64) -> f32 {
     (value as f32).clamp(f32::MIN, f32::MAX)
 }
 
-/// The samples of a chunk by their time, which is the milliseconds since the chunk begins.
+/// The samples of a chunk.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Samples(BTreeMap<u32, BTreeMap<Metric, f64>>);
+pub struct Samples {
+    /// Their times, in ascending order: the milliseconds since the chunk begins.
+    offsets: Vec<u32>,
+    /// What each has of a metric; no column is empty.
+    columns: BTreeMap<Metric, Vec<Option<f64>>>,
+}
 
 impl Samples {
-    /// Adds what was measured at one moment.
-    pub fn add(&mut self, offset: u32, values: impl IntoIterator<Item = (Metric, f64)>) {
+    /// Adds what was measured at one moment, and tells whether that changed anything.
+    pub fn add(&mut self, offset: u32, values: impl IntoIterator<Item = (Metric, f64)>) -> bool {
         let mut values = values.into_iter().peekable();
         if values.peek().is_none() {
-            return;
+            return false;
         }
-        let sample = self.0.entry(offset).or_default();
+        let found = self.offsets.binary_search(&offset);
+        let place = match found {
+            Ok(place) => place,
+            Err(MAX_SAMPLES..) => return false,
+            Err(place) => {
+                self.offsets.insert(place, offset);
+                self.columns.values_mut().for_each(|column| column.insert(place, None));
+                place
+            }
+        };
+        let mut changed = found.is_err();
         for (metric, value) in values {
             let value = kept(value);
-            sample.entry(metric).and_modify(|known| *known = known.max(value)).or_insert(value);
+            let column = self.columns.entry(metric).or_insert_with(|| vec![None; self.offsets.len()]);
+            let greater = column[place].map_or(value, |known| known.max(value));
+            changed |= column[place].replace(greater) != Some(greater);
         }
-        if self.0.len() > MAX_SAMPLES {
-            self.0.pop_last();
+        if self.offsets.len() > MAX_SAMPLES {
+            self.offsets.pop();
+            self.columns.retain(|_, column| {
+                column.pop();
+                column.iter().any(Option::is_some)
+            });
         }
+        changed
     }
 
-    /// Adds all samples of `other`.
-    pub fn merge(&mut self, other: &Self) {
-        for (offset, values) in &other.0 {
-            self.add(*offset, values.iter().map(|(metric, value)| (*metric, *value)));
+    /// Adds all samples of `other`, and tells whether that changed anything.
+    pub fn merge(&mut self, other: &Self) -> bool {
+        let mut changed = false;
+        for (place, offset) in other.offsets.iter().enumerate() {
+            let values = other.columns.iter().filter_map(|(metric, column)| Some((*metric, column[place]?)));
+            changed |= self.add(*offset, values);
         }
+        changed
     }
 
     /// How many moments there are samples of.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.offsets.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.offsets.is_empty()
     }
 
-    fn columns(&self) -> Columns {
-        let offsets: Vec<u32> = self.0.keys().copied().collect();
-        let mut columns = BTreeMap::new();
-        for (place, values) in self.0.values().enumerate() {
-            for (metric, value) in values {
-                let column = columns.entry(*metric).or_insert_with(|| vec![None; offsets.len()]);
-                column[place] = Some(*value);
-            }
-        }
-        Columns { offsets, columns }
-    }
-}
-
-/// A chunk by its metrics.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Columns {
-    offsets: Vec<u32>,
-    columns: BTreeMap<Metric, Vec<Option<f64>>>,
-}
-
-impl Columns {
     /// The values of a metric in the order of their time, which is the milliseconds since the chunk begins.
     pub fn values(&self, metric: Metric) -> impl Iterator<Item = (u32, f64)> {
         let column = self.columns.get(&metric).map_or(&[][..], Vec::as_slice);
         self.offsets.iter().zip(column).filter_map(|(offset, value)| Some((*offset, (*value)?)))
-    }
-
-    fn into_samples(self) -> Samples {
-        let mut samples = Samples::default();
-        for (metric, column) in self.columns {
-            for (offset, value) in self.offsets.iter().zip(column) {
-                if let Some(value) = value {
-                    samples.0.entry(*offset).or_default().insert(metric, value);
-                }
-            }
-        }
-        samples
     }
 }
 
@@ -164,13 +156,21 @@ impl Default for Codec {
 }
 
 impl Codec {
+    /// Does `work` with the codec of this thread: its tables take longer to make than most chunks to pack.
+    pub fn with<T>(work: impl FnOnce(&mut Self) -> T) -> T {
+        thread_local! {
+            static CODEC: RefCell<Codec> = RefCell::default();
+        }
+        CODEC.with_borrow_mut(work)
+    }
+
     /// Packs samples.
     ///
     /// # Panics
     /// When there is no memory left.
     #[must_use]
     pub fn pack(&mut self, samples: &Samples) -> Vec<u8> {
-        let content = write_columns(&samples.columns());
+        let content = write_columns(samples);
         let compressed = self.compressor.compress(&content).expect("the buffer is as long as it must be");
         let mut packed = vec![VERSION];
         write_varint(&mut packed, content.len() as u64);
@@ -178,19 +178,11 @@ impl Codec {
         packed
     }
 
-    /// Reads what [`Self::pack`] made, to add to it.
+    /// Reads what [`Self::pack`] made.
     ///
     /// # Errors
     /// [`Damaged`].
     pub fn unpack(&mut self, packed: &[u8]) -> Result<Samples, Damaged> {
-        Ok(self.columns(packed)?.into_samples())
-    }
-
-    /// Reads what [`Self::pack`] made, metric by metric.
-    ///
-    /// # Errors
-    /// [`Damaged`].
-    pub fn columns(&mut self, packed: &[u8]) -> Result<Columns, Damaged> {
         let mut packed = Reader(packed);
         if packed.byte()? != VERSION {
             return Err(Damaged);
@@ -204,7 +196,7 @@ impl Codec {
     }
 }
 
-fn write_columns(chunk: &Columns) -> Vec<u8> {
+fn write_columns(chunk: &Samples) -> Vec<u8> {
     let mut content = Vec::with_capacity(16 + chunk.offsets.len() * (2 + 4 * chunk.columns.len()));
     write_varint(&mut content, chunk.offsets.len() as u64);
     let (mut before, mut step) = (0, 0);
@@ -228,7 +220,7 @@ fn write_columns(chunk: &Columns) -> Vec<u8> {
     content
 }
 
-fn read_columns(content: &mut Reader<'_>) -> Result<Columns, Damaged> {
+fn read_columns(content: &mut Reader<'_>) -> Result<Samples, Damaged> {
     let count = usize::try_from(content.varint()?).ok().filter(|count| *count <= MAX_SAMPLES);
     let count = count.ok_or(Damaged)?;
     let mut offsets = Vec::with_capacity(count);
@@ -257,7 +249,7 @@ fn read_columns(content: &mut Reader<'_>) -> Result<Columns, Damaged> {
         let column = present.into_iter().map(|present| if present { values.next() } else { None });
         columns.insert(metric, column.collect());
     }
-    Ok(Columns { offsets, columns })
+    Ok(Samples { offsets, columns })
 }
 
 /// The values of a column and how they are written: which way depends on the values alone.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     metric::Metric,
-    sample_chunk::{CHUNK_MILLISECONDS, Columns},
+    sample_chunk::{CHUNK_MILLISECONDS, Samples},
 };
 
 /// How many points a series has at the most.
@@ -116,10 +116,10 @@ impl Buckets {
     }
 
     /// Adds the samples of a chunk that begins at `start`.
-    pub fn add(&mut self, start: i64, columns: &Columns) {
+    pub fn add(&mut self, start: i64, samples: &Samples) {
         let Window { from, to, width } = self.window;
         for (metric, buckets) in &mut self.metrics {
-            for (offset, value) in columns.values(*metric) {
+            for (offset, value) in samples.values(*metric) {
                 let at = start + i64::from(offset);
                 if !(from..to).contains(&at) {
                     continue;
@@ -155,7 +155,7 @@ fn written(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::sample_chunk::{Codec, Samples};
+    use crate::domain::sample_chunk::Codec;
 
     #[test]
     fn buckets_are_as_narrow_as_two_thousand_allow() {
@@ -190,7 +190,7 @@ mod tests {
         let window = Window::new(600_001, 609_000, Some(5)).expect("few buckets");
         assert_eq!(window.chunks(), (600_000, 600_000));
         let mut buckets = Buckets::new(window, &[Metric::Cpu, Metric::Threads]);
-        buckets.add(600_000, &codec.columns(&packed).expect("just packed"));
+        buckets.add(600_000, &codec.unpack(&packed).expect("just packed"));
         let of = |metric| {
             let points = buckets.of(metric).map(|(at, b)| (at, b.mean(), b.min, b.max));
             points.collect::<Vec<_>>()

@@ -304,7 +304,7 @@ impl Cluster {
 
     /// What was sent, kept back and dropped of each class of its data.
     async fn privacy(&self) -> Result<PrivacyReceipt, ApiError> {
-        PrivacyReceipt::of(&self.scope, self.row.id).await
+        PrivacyReceipt::of(&self.scope, &self.row.receipt).await
     }
 
     /// The software the scheduler runs on; null when it did not tell.

@@ -1,15 +1,13 @@
 //! What an account accepts of each class of data, and what became of a cluster's.
 
 use async_graphql::{Enum, InputObject, SimpleObject};
-use entity::{data_policy, data_receipt, ids::ClusterId};
+use entity::{
+    data_policy,
+    list::{self, Receipt},
+};
 use sea_orm::Iterable;
 
-use super::{
-    error::ApiError,
-    loaders::{PolicyOf, ReceiptsOf},
-    scalar::BigInt,
-    scope::AccountScope,
-};
+use super::{error::ApiError, loaders::PolicyOf, scalar::BigInt, scope::AccountScope};
 use crate::domain::data_class::{self, PolicyError};
 
 /// A class of data that an account may accept or refuse.
@@ -157,12 +155,10 @@ struct ClassReceipt {
 }
 
 impl PrivacyReceipt {
-    pub(super) async fn of(scope: &AccountScope, cluster: ClusterId) -> Result<Self, ApiError> {
-        let rows = scope.loader.load_one(ReceiptsOf(cluster)).await?.unwrap_or_default();
+    pub(super) async fn of(scope: &AccountScope, receipt: &Receipt) -> Result<Self, ApiError> {
         let classes = DataPolicy::all(scope).await?.into_iter().map(|policy| {
-            let count = |count: fn(&data_receipt::Model) -> i64| {
-                rows.iter().find(|row| DataClass::from(row.data_class) == policy.class).map(count).map(BigInt)
-            };
+            let counts = receipt.0.get(&policy.class.into());
+            let count = |count: fn(&list::ClassReceipt) -> i64| counts.map(count).map(BigInt);
             ClassReceipt {
                 class: policy.class,
                 sent: count(|row| row.sent),

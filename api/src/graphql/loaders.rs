@@ -8,7 +8,7 @@ use std::{
 
 use async_graphql::dataloader::Loader;
 use entity::{
-    cluster, computation, data_policy, data_receipt, error_group, error_occurrence, event,
+    cluster, computation, data_policy, error_group, error_occurrence, event,
     ids::{AccountId, ClusterId, ComputationId, ErrorGroupId, TaskGroupId, UserId},
     log_line, task_group, user,
 };
@@ -133,10 +133,6 @@ impl Loader<(ClusterId, TaskGroupId)> for Reader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CountsOf(pub(super) ErrorGroupId);
 
-/// The key of what became of a cluster's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ReceiptsOf(pub(super) ClusterId);
-
 /// The key of what an account wants of each class of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PolicyOf(pub(super) AccountId);
@@ -161,23 +157,6 @@ impl Loader<CountsOf> for Reader {
         let groups: Vec<ErrorGroupId> = keys.iter().map(|key| key.0).collect();
         let counts = self.0.error_group_counts(&groups).await?;
         Ok(counts.into_iter().map(|(group, counts)| (CountsOf(group), counts)).collect())
-    }
-}
-
-impl Loader<ReceiptsOf> for Reader {
-    type Value = Vec<data_receipt::Model>;
-    type Error = Arc<StoreError>;
-
-    async fn load(
-        &self,
-        keys: &[ReceiptsOf],
-    ) -> Result<HashMap<ReceiptsOf, Vec<data_receipt::Model>>, Self::Error> {
-        let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
-        let mut receipts: HashMap<ReceiptsOf, Vec<data_receipt::Model>> = HashMap::new();
-        for row in self.0.data_receipts(&clusters).await? {
-            receipts.entry(ReceiptsOf(row.cluster_id)).or_default().push(row);
-        }
-        Ok(receipts)
     }
 }
 

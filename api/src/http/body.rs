@@ -1,6 +1,6 @@
 //! Reading a JSON body, bounded at every step: before it is read, while it is read, and while it is inflated.
 
-use std::{io::Read, time::Duration};
+use std::{borrow::Cow, io::Read, time::Duration};
 
 use axum::{
     body::Body,
@@ -11,10 +11,14 @@ use futures::TryStreamExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::{problem::Problem, surrogate::replace_lone_surrogates};
-use crate::domain::bounded::Misplaced;
+use crate::{blocking::blocking, domain::bounded::Misplaced};
 
 /// How long a client may take to send a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes of JSON that are read where requests are answered: that takes a fraction of a millisecond, and most reports
+/// are no larger.
+const SMALL: usize = 64 << 10;
 
 /// How large a body may be.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +55,7 @@ impl Received {
         if self.gzip { inflate(&self.bytes, self.limits.inflated) } else { Ok(self.bytes) }
     }
 
-    /// What the JSON says, read on a thread where it may take its time.
+    /// What the JSON says, read on a thread where it may take its time if there is much of it.
     pub(super) async fn parse<T: DeserializeOwned + Send + 'static>(self) -> Result<T, Problem> {
         self.parse_checked(|_| Ok(())).await
     }
@@ -61,14 +65,26 @@ impl Received {
         self,
         check: impl Fn(&T) -> Result<(), Misplaced> + Send + 'static,
     ) -> Result<T, Problem> {
-        let checked = move || {
-            let parsed = parse(&self.json()?)?;
+        let checked = move |json: &[u8]| {
+            let parsed = parse(json)?;
             check(&parsed).map_err(|wrong| Problem::invalid(wrong.pointer, wrong.message))?;
             Ok(parsed)
         };
-        let parsed = tokio::task::spawn_blocking(checked).await;
-        // A panic goes where those of handlers go.
-        parsed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+        match self.small_json() {
+            Some(json) => checked(&json),
+            None => blocking(move || checked(&self.json()?)).await,
+        }
+    }
+
+    /// The JSON, if there is little of it.
+    fn small_json(&self) -> Option<Cow<'_, [u8]>> {
+        if self.bytes.len() > SMALL {
+            None
+        } else if self.gzip {
+            inflate(&self.bytes, SMALL).ok().map(Cow::Owned)
+        } else {
+            Some(Cow::Borrowed(&self.bytes))
+        }
     }
 }
 

@@ -4,22 +4,24 @@ use entity::{
     Timestamp,
     cluster::{ActiveModel, Column, DesiredState, Entity, Model, Status},
     ids::{AccountId, ClusterId, UserId},
-    list::Counts,
+    list::{Counts, Receipt},
 };
 use sea_orm::{
     ActiveModelTrait,
     ActiveValue::NotSet,
-    ColumnTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
+    ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
     sea_query::{Expr, OnConflict},
 };
 
 use super::{
+    data_policy,
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
 };
 use crate::domain::{
     bounded::{Count, Text, UnixTime},
+    data_class::{Accepted, receipt},
     report::Report,
 };
 
@@ -111,10 +113,16 @@ impl AccountStore {
         .await
     }
 
-    /// The cluster of a scheduler, held against other writers until the transaction ends.
-    pub(crate) async fn lock_cluster(&self, scheduler_id: &str) -> Result<Option<Model>, StoreError> {
+    /// The cluster of a scheduler, held against other writers until the transaction ends, and what its account
+    /// accepts now.
+    pub(crate) async fn lock_cluster(
+        &self,
+        scheduler_id: &str,
+    ) -> Result<Option<(Model, Accepted)>, StoreError> {
         let select = self.select::<Entity>().filter(Column::SchedulerId.eq(scheduler_id)).lock_exclusive();
-        Ok(select.one(&self.writes()).await?)
+        let locked: Option<Locked> =
+            select.expr_as(self.refused(), "refused").into_model().one(&self.writes()).await?;
+        Ok(locked.map(|locked| (locked.cluster, data_policy::accepted(locked.refused.as_deref()))))
     }
 
     /// Adds the cluster of a scheduler. Returns whether it did: not if the identifier is taken or another
@@ -125,6 +133,7 @@ impl AccountStore {
         user: UserId,
         now: Timestamp,
         report: &Report,
+        accepted: &Accepted,
     ) -> Result<bool, StoreError> {
         let kept = Kept {
             account_id: self.account_id(),
@@ -134,6 +143,7 @@ impl AccountStore {
             first_seen_at: now,
             last_seen_at: now,
             complete_until: complete_until(NOTHING, report),
+            receipt: receipt(&Receipt::default(), accepted, &report.receipt),
         };
         // Without a target, because either unique key may be the one that is taken.
         let add_or_nothing = OnConflict::new().do_nothing().to_owned();
@@ -147,13 +157,23 @@ impl AccountStore {
         known: Model,
         now: Timestamp,
         report: &Report,
+        accepted: &Accepted,
     ) -> Result<(), StoreError> {
         let last_seen_at = Timestamp::from(known.last_seen_at.0.max(now.0));
         let complete_until = complete_until(known.complete_until, report);
         let row = if report.sequence.get() > known.sequence {
             let Model { account_id, id, user_id, desired_state, first_seen_at, .. } = known;
-            let kept =
-                Kept { account_id, id, user_id, desired_state, first_seen_at, last_seen_at, complete_until };
+            let receipt = receipt(&known.receipt, accepted, &report.receipt);
+            let kept = Kept {
+                account_id,
+                id,
+                user_id,
+                desired_state,
+                first_seen_at,
+                last_seen_at,
+                complete_until,
+                receipt,
+            };
             row(kept, report)
         } else {
             Model { last_seen_at, complete_until, ..known }
@@ -167,8 +187,15 @@ impl AccountStore {
     }
 }
 
-/// What a report has no say in.
-#[derive(Clone, Copy)]
+/// A cluster that is locked.
+#[derive(FromQueryResult)]
+struct Locked {
+    #[sea_orm(nested)]
+    cluster: Model,
+    refused: Option<String>,
+}
+
+/// What a report does not say alone.
 struct Kept {
     account_id: AccountId,
     id: ClusterId,
@@ -177,6 +204,7 @@ struct Kept {
     first_seen_at: Timestamp,
     last_seen_at: Timestamp,
     complete_until: i64,
+    receipt: Receipt,
 }
 
 /// The sequence up to which an unknown cluster's reports are complete.
@@ -234,5 +262,6 @@ fn row(kept: Kept, report: &Report) -> Model {
         peak_threads: totals.peak_threads.get(),
         environment_id: cluster.environment_id,
         dropped: Counts(dropped.counts()),
+        receipt: kept.receipt,
     }
 }

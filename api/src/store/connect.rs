@@ -43,6 +43,10 @@ const IDLE_BEFORE_PING: Duration = Duration::from_secs(1);
 /// Connections SQLite reads with.
 const SQLITE_READERS: u32 = 4;
 
+/// Statements that stay prepared on each connection: those that reports write, in their usual numbers of rows, and those
+/// that the usual queries read.
+const PREPARED_STATEMENTS: usize = 300;
+
 /// Any number no other application on the same PostgreSQL is likely to lock.
 const MIGRATION_LOCK: i64 = 0x6761_6c76_6f01;
 
@@ -229,6 +233,7 @@ async fn sqlite(options: &SqliteConnectOptions, connections: u32) -> Result<Data
         .pragma("temp_store", "memory")
         // One channel hop per this many rows between SQLite's thread and ours.
         .row_buffer_size(1000)
+        .statement_cache_capacity(PREPARED_STATEMENTS)
         .disable_statement_logging();
     let pool = SqlitePoolOptions::new()
         .max_connections(connections)
@@ -240,13 +245,14 @@ async fn sqlite(options: &SqliteConnectOptions, connections: u32) -> Result<Data
 }
 
 async fn postgres(options: &PgConnectOptions, connections: u32) -> Result<DatabaseConnection, StoreError> {
-    let options = options.clone().application_name("galvo").options([
-        // A request that was given up keeps running on the server; this ends it.
-        ("statement_timeout", "30s"),
-        ("idle_in_transaction_session_timeout", "30s"),
-        // Longer than a reporter waits, nobody needs the lock any more.
-        ("lock_timeout", "5s"),
-    ]);
+    let options =
+        options.clone().application_name("galvo").statement_cache_capacity(PREPARED_STATEMENTS).options([
+            // A request that was given up keeps running on the server; this ends it.
+            ("statement_timeout", "30s"),
+            ("idle_in_transaction_session_timeout", "30s"),
+            // Longer than a reporter waits, nobody needs the lock any more.
+            ("lock_timeout", "5s"),
+        ]);
     // The program logs statements itself, and only when it is asked to; sqlx would log slow ones at their full
     // length.
     let options = options.disable_statement_logging();

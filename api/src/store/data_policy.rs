@@ -1,10 +1,19 @@
 //! What an account accepts of each class of data, and how long it keeps it.
 
 use entity::data_policy::{Column, DataClass, Entity, Model};
-use sea_orm::{ColumnTrait, QueryFilter, sea_query::OnConflict};
+use sea_orm::{
+    ActiveEnum, ColumnTrait, Condition, QueryFilter,
+    sea_query::{Expr, Func, OnConflict, Query, SubQueryStatement},
+};
 
 use super::{error::StoreError, scoped::AccountStore};
 use crate::domain::data_class::Accepted;
+
+/// From what [`AccountStore::refused`] gives.
+pub(super) fn accepted(refused: Option<&str>) -> Accepted {
+    let classes = refused.unwrap_or_default().split(',');
+    Accepted::all_but(classes.filter_map(|class| DataClass::try_from_value(&class.to_owned()).ok()))
+}
 
 impl AccountStore {
     /// What the account said of classes of data; one it said nothing of has no row.
@@ -25,6 +34,18 @@ impl AccountStore {
         let refused = self.select::<Entity>().filter(Column::Accepted.eq(false));
         let rows = refused.all(&self.reads()).await?;
         Ok(Accepted::all_but(rows.into_iter().map(|row| row.data_class)))
+    }
+
+    /// The classes the account refuses, as a column of a statement on a table of its own.
+    pub(super) fn refused(&self) -> Expr {
+        let refused = Query::select()
+            .expr(Func::cust("string_agg").args([Expr::col(Column::DataClass), Expr::val(",")]))
+            .from(Entity)
+            .cond_where(
+                Condition::all().add(Column::AccountId.eq(self.account_id())).add(Column::Accepted.eq(false)),
+            )
+            .take();
+        Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(refused)))
     }
 
     /// Whether the account accepts this class of data.

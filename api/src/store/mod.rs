@@ -12,7 +12,6 @@ mod computation;
 mod connect;
 mod cost_rate;
 mod data_policy;
-mod data_receipt;
 mod environment;
 mod error;
 mod error_group;

@@ -1,13 +1,16 @@
 //! Samples of clusters and workers: packed ten minutes to a row, merged by every report, summed up when read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use entity::{
     cluster_sample_chunk as cluster_chunk,
     ids::{ClusterId, KeyTime, WorkerId},
     worker_sample_chunk as worker_chunk,
 };
-use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    sea_query::{Expr, UnionType},
+};
 use uuid::Uuid;
 
 use super::{error::StoreError, scoped::AccountStore, upsert::replace};
@@ -61,14 +64,14 @@ impl AccountStore {
             *range = (range.0.min(first), range.1.max(last));
         }
         let workers = ranges.split_off(&SeriesParent::Worker(ClusterId(i64::MIN), WorkerId(Uuid::nil())));
-        let mut codec = Codec::default();
         for mut ranges in [ranges, workers] {
             while !ranges.is_empty() {
                 let chunks = self.chunks(&ranges).await?;
                 for (parent, started_at, data) in &chunks {
-                    let columns = codec.columns(data).map_err(|damaged| StoreError::damaged(&damaged))?;
+                    let samples = Codec::with(|codec| codec.unpack(data));
+                    let samples = samples.map_err(|damaged| StoreError::damaged(&damaged))?;
                     for place in places.get(parent).into_iter().flatten() {
-                        series[*place].add(started_at.0, &columns);
+                        series[*place].add(started_at.0, &samples);
                     }
                 }
                 let Some((parent, started_at, _)) = chunks.last().filter(|_| is_full(&chunks)) else { break };
@@ -154,79 +157,78 @@ impl AccountStore {
         if reports.is_empty() {
             return Ok(());
         }
-        let mut of_cluster: BTreeMap<KeyTime, Samples> = BTreeMap::new();
-        let mut of_workers: BTreeMap<(WorkerId, KeyTime), Samples> = BTreeMap::new();
+        let mut new: BTreeMap<(Option<WorkerId>, KeyTime), Samples> = BTreeMap::new();
         for report in reports {
             let (start, offset) = place(KeyTime::from(report.at.timestamp()).0);
-            let samples = match report.worker_id {
-                None => of_cluster.entry(KeyTime(start)).or_default(),
-                Some(worker) => of_workers.entry((worker, KeyTime(start))).or_default(),
-            };
+            let samples = new.entry((report.worker_id, KeyTime(start))).or_default();
             samples.add(offset, report.metrics.0.iter().map(|(metric, value)| (*metric, *value)));
         }
-        let mut codec = Codec::default();
-        self.merge_cluster_chunks(cluster, of_cluster, &mut codec).await?;
-        self.merge_worker_chunks(cluster, of_workers, &mut codec).await
-    }
-
-    async fn merge_cluster_chunks(
-        &self,
-        cluster: ClusterId,
-        new: BTreeMap<KeyTime, Samples>,
-        codec: &mut Codec,
-    ) -> Result<(), StoreError> {
-        use cluster_chunk::Column::{ClusterId, Data, StartedAt};
-        let starts: Vec<KeyTime> = new.keys().copied().collect();
-        let mut stored = BTreeMap::new();
-        for starts in starts.chunks(MAX_LOOKUP) {
-            let rows: Vec<(KeyTime, Vec<u8>)> = self
-                .select::<cluster_chunk::Entity>()
-                .select_only()
-                .columns([StartedAt, Data])
-                .filter(ClusterId.eq(cluster))
-                .filter(StartedAt.is_in(starts.iter().copied()))
-                .into_tuple()
-                .all(&self.writes())
-                .await?;
-            stored.extend(rows);
-        }
-        let merged = new.into_iter().filter_map(|(started_at, samples)| {
-            let (samples, data) = merge(codec, stored.get(&started_at), samples)?;
-            let account_id = self.account_id();
-            Some(cluster_chunk::Model { account_id, cluster_id: cluster, started_at, samples, data })
-        });
-        self.insert::<cluster_chunk::Entity>(merged.collect(), &replace::<cluster_chunk::Entity>()).await?;
-        Ok(())
-    }
-
-    async fn merge_worker_chunks(
-        &self,
-        cluster: ClusterId,
-        new: BTreeMap<(WorkerId, KeyTime), Samples>,
-        codec: &mut Codec,
-    ) -> Result<(), StoreError> {
-        use worker_chunk::Column::{ClusterId, Data, StartedAt, WorkerId};
-        let mut stored = BTreeMap::new();
-        for (workers, starts) in lookups(new.keys().copied()) {
-            let rows: Vec<(entity::ids::WorkerId, KeyTime, Vec<u8>)> = self
-                .select::<worker_chunk::Entity>()
-                .select_only()
-                .columns([WorkerId, StartedAt, Data])
-                .filter(ClusterId.eq(cluster))
-                .filter(WorkerId.is_in(workers))
-                .filter(StartedAt.is_in(starts))
-                .into_tuple()
-                .all(&self.writes())
-                .await?;
-            stored.extend(rows.into_iter().map(|(worker, start, data)| ((worker, start), data)));
-        }
-        let merged = new.into_iter().filter_map(|((worker_id, started_at), samples)| {
-            let (samples, data) = merge(codec, stored.get(&(worker_id, started_at)), samples)?;
+        let mut stored = self.stored_chunks(cluster, new.keys().copied()).await?;
+        let (mut of_cluster, mut of_workers) = (Vec::new(), Vec::new());
+        for ((worker, started_at), new) in new {
+            let known = stored.remove(&(worker, started_at));
+            let Some((samples, data)) = Codec::with(|codec| merge(codec, known.as_deref(), new)) else {
+                continue;
+            };
             let (account_id, cluster_id) = (self.account_id(), cluster);
-            Some(worker_chunk::Model { account_id, cluster_id, worker_id, started_at, samples, data })
-        });
-        self.insert::<worker_chunk::Entity>(merged.collect(), &replace::<worker_chunk::Entity>()).await?;
+            match worker {
+                None => of_cluster.push(cluster_chunk::Model {
+                    account_id,
+                    cluster_id,
+                    started_at,
+                    samples,
+                    data,
+                }),
+                Some(worker_id) => of_workers.push(worker_chunk::Model {
+                    account_id,
+                    cluster_id,
+                    worker_id,
+                    started_at,
+                    samples,
+                    data,
+                }),
+            }
+        }
+        self.insert::<cluster_chunk::Entity>(of_cluster, &replace::<cluster_chunk::Entity>()).await?;
+        self.insert::<worker_chunk::Entity>(of_workers, &replace::<worker_chunk::Entity>()).await?;
         Ok(())
+    }
+
+    /// What is stored under these keys, and perhaps some others; a few hundred are read by one statement.
+    async fn stored_chunks(
+        &self,
+        cluster: ClusterId,
+        keys: impl Iterator<Item = (Option<WorkerId>, KeyTime)>,
+    ) -> Result<HashMap<(Option<WorkerId>, KeyTime), Vec<u8>>, StoreError> {
+        let (of_cluster, of_workers): (Vec<_>, Vec<_>) = keys.partition(|(worker, _)| worker.is_none());
+        let of_workers = of_workers.into_iter().filter_map(|(worker, start)| Some((worker?, start)));
+        let mut of_cluster = of_cluster.chunks(MAX_LOOKUP);
+        let mut of_workers = lookups(of_workers).into_iter();
+        let mut stored = HashMap::new();
+        loop {
+            let of_cluster = of_cluster.next().map(|keys| {
+                use cluster_chunk::Column::{ClusterId, Data, StartedAt};
+                let select = self.select::<cluster_chunk::Entity>().select_only();
+                let select = select.expr(Expr::cust("CAST(NULL AS uuid)")).columns([StartedAt, Data]);
+                let select = select.filter(ClusterId.eq(cluster));
+                select.filter(StartedAt.is_in(keys.iter().map(|(_, start)| *start))).into_query()
+            });
+            let of_workers = of_workers.next().map(|(workers, starts)| {
+                use worker_chunk::Column::{ClusterId, Data, StartedAt, WorkerId};
+                let select = self.select::<worker_chunk::Entity>().select_only();
+                let select = select.columns([WorkerId, StartedAt, Data]).filter(ClusterId.eq(cluster));
+                select.filter(WorkerId.is_in(workers)).filter(StartedAt.is_in(starts)).into_query()
+            });
+            let select = match (of_cluster, of_workers) {
+                (Some(mut one), Some(other)) => one.union(UnionType::All, other).take(),
+                (Some(one), None) | (None, Some(one)) => one,
+                (None, None) => return Ok(stored),
+            };
+            for row in self.writes().query_all(&select).await? {
+                let (worker, start, data) = row.try_get_many_by_index()?;
+                stored.insert((worker, start), data);
+            }
+        }
     }
 }
 
@@ -236,16 +238,14 @@ fn is_full(chunks: &[Chunk]) -> bool {
 }
 
 /// What a chunk has to become, if it has to: how many samples, and these packed.
-fn merge(codec: &mut Codec, stored: Option<&Vec<u8>>, new: Samples) -> Option<(i32, Vec<u8>)> {
+fn merge(codec: &mut Codec, stored: Option<&[u8]>, new: Samples) -> Option<(i32, Vec<u8>)> {
     let samples = match stored.map(|data| codec.unpack(data)).transpose() {
         Ok(None) => new,
-        Ok(Some(known)) => {
-            let mut samples = known.clone();
-            samples.merge(&new);
-            if samples == known {
+        Ok(Some(mut known)) => {
+            if !known.merge(&new) {
                 return None;
             }
-            samples
+            known
         }
         // It is kept for whoever can read it, a newer server perhaps; a report must not fail for ever.
         Err(damaged) => {

@@ -19,6 +19,9 @@ const ATTEMPTS: u32 = 4;
 /// Rows in one statement at the most: far below what the databases take in values, and more gains nothing.
 const MAX_ROWS: usize = 512;
 
+/// Rows that get a statement of their own number: as many as most reports have for a table.
+const FEW_ROWS: usize = 8;
+
 /// Where statements go: on SQLite readers have connections of their own.
 #[derive(Clone)]
 pub(super) struct Pools {
@@ -134,9 +137,10 @@ impl AccountStore {
         let mut inserted = 0;
         let mut rows = rows.into_iter();
         while rows.len() > 0 {
-            // Powers of two, so that there are few different statements: each stays prepared, on the connection
-            // and in the database, with all of its placeholders.
-            let most = MAX_ROWS.min(1 << rows.len().ilog2());
+            // Small numbers, and then powers of two, so that there are few different statements: each stays
+            // prepared, on the connection and in the database, with all of its placeholders.
+            let most =
+                if rows.len() <= FEW_ROWS { rows.len() } else { MAX_ROWS.min(1 << rows.len().ilog2()) };
             let chunk = rows.by_ref().take(most).map(|row| {
                 let mut row = row.into_active_model().reset_all();
                 row.set(E::ACCOUNT_ID, self.account.into());

@@ -41,7 +41,7 @@ const fn table(name: &'static str, key: &'static [&'static str], conflict: Confl
 }
 
 /// All tables that reports are written to, parents before children.
-pub(crate) const TABLES: [Table; 20] = [
+pub(crate) const TABLES: [Table; 19] = [
     table("clusters", &[], Conflict::Newest),
     table("environments", &["id"], Conflict::First),
     table("workers", &["id"], Conflict::Newest),
@@ -61,7 +61,6 @@ pub(crate) const TABLES: [Table; 20] = [
     table("profiles", &["id"], Conflict::First),
     table("usage_hours", &["hour"], Conflict::Newest),
     table("function_usage_hours", &["hour", "prefix"], Conflict::Newest),
-    table("data_receipts", &["data_class"], Conflict::Last),
 ];
 
 /// A value as it stands in a row.

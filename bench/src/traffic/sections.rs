@@ -424,7 +424,6 @@ impl Cluster {
             let counts = self.receipt.entry(class).or_default();
             counts[0] += items.as_array().map_or(0, Vec::len);
             counts[1] += items.to_string().len();
-            touch(touched, "data_receipts", class);
         }
         touched.sort();
         touched.dedup();

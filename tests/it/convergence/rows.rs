@@ -7,9 +7,9 @@ use std::{
 
 use entity::{
     AccountOwned, account, client, client_span, cluster, cluster_sample_chunk, code_snippet, computation,
-    computation_task_group, data_policy, data_receipt, environment, error_group, error_occurrence, event,
-    fine_metric, function_usage_day, function_usage_hour, ids, log_line, profile, span, task_group,
-    thread_change, usage_day, usage_hour, user, worker, worker_sample_chunk,
+    computation_task_group, data_policy, environment, error_group, error_occurrence, event, fine_metric,
+    function_usage_day, function_usage_hour, ids, log_line, profile, span, task_group, thread_change,
+    usage_day, usage_hour, user, worker, worker_sample_chunk,
 };
 use galvo::{
     domain::{fine_metric::Table, metric::Metric, sample_chunk::Codec},
@@ -74,7 +74,6 @@ impl Content {
             computation,
             computation_task_group,
             data_policy,
-            data_receipt,
             environment,
             error_group: |reader, row| vec![("sealed", json!(reader.store.error_group_title(row).unwrap()))],
             error_occurrence: |reader, row| vec![("sealed", json!(reader.store.error_text(row).unwrap()))],
@@ -111,6 +110,16 @@ impl Content {
     /// The same without these tables.
     pub(super) fn without(mut self, tables: &[&str]) -> Self {
         self.rows.retain(|table, _| !tables.contains(table));
+        self
+    }
+
+    /// The same without what clusters say of each class of data, which tells what was refused.
+    pub(super) fn without_receipts(mut self) -> Self {
+        for row in self.rows.get_mut("clusters").into_iter().flatten() {
+            let mut columns: Map<String, Value> = serde_json::from_str(row).unwrap();
+            columns.remove("receipt").expect("clusters have a receipt");
+            *row = Value::Object(columns).to_string();
+        }
         self
     }
 }
@@ -201,8 +210,8 @@ impl Reader {
 
 /// Packed samples by metric, as pairs of milliseconds and values.
 fn samples(packed: &[u8]) -> Value {
-    let columns = Codec::default().columns(packed).unwrap();
-    let values = |metric: Metric| columns.values(metric).collect::<Vec<_>>();
+    let samples = Codec::default().unpack(packed).unwrap();
+    let values = |metric: Metric| samples.values(metric).collect::<Vec<_>>();
     let metrics = Metric::ALL.iter().map(|metric| (metric.name(), values(*metric)));
     json!(metrics.filter(|(_, values)| !values.is_empty()).collect::<BTreeMap<_, _>>())
 }
