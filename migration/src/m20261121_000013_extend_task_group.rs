@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema, sea_orm::DatabaseBackend};
 
-use crate::tenant::{add_column, leave_room};
+use crate::tenant::add_column;
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -37,7 +37,6 @@ impl MigrationTrait for Migration {
         for column in ["dropped_computations", "dropped_task_groups", "dropped_errors"] {
             manager.alter_table(Table::alter().table("clusters").drop_column(column).take()).await?;
         }
-        leave_room(manager, "task_groups").await?;
         manager
             .create_index(
                 Index::create()
@@ -46,7 +45,6 @@ impl MigrationTrait for Migration {
                     .col("account_id")
                     .col("cluster_id")
                     .col("span_id")
-                    .col("id")
                     .take(),
             )
             .await

@@ -41,17 +41,6 @@ pub(crate) fn one_of_null(column: &'static str, words: &[&'static str]) -> Colum
     ColumnDef::new(column).text().null().check(Expr::col(column).is_in(words.iter().copied())).take()
 }
 
-/// Lets PostgreSQL leave room beside the rows of a table that are written again several times: a new version that fits
-/// into the page of the old one needs no new entries in indexes, and the old one's room is soon free again. SQLite
-/// writes rows in their place.
-pub(crate) async fn leave_room(manager: &SchemaManager<'_>, table: &'static str) -> Result<(), DbErr> {
-    if manager.get_database_backend() == DatabaseBackend::Postgres {
-        let statement = format!("ALTER TABLE {table} SET (fillfactor = 80)");
-        manager.get_connection().execute_unprepared(&statement).await?;
-    }
-    Ok(())
-}
-
 /// Adds a column that is never null to a table that may have rows, which get `value`. No default stays behind: what
 /// is written later says every value itself.
 pub(crate) async fn add_column(
