@@ -44,8 +44,8 @@ REST = (("gather-dep", "network", "seconds"), ("gather-dep", "deserialize", "sec
 # Where the event loop enters the plugin, apart from Dask's hooks.
 ENTRANCES = (
     (CoiledTelemetry, "_tick"), (CoiledTelemetry, "_delivered"), (courier.Courier, "_message"),
-    (courier.Courier, "_settle"), (ledger.Ledger, "read"), (ledger.Ledger, "build"),
-    (samples.Samples, "_go_on"),
+    (courier.Courier, "_settle"), (ledger.Ledger, "build"),
+    (ledger.Ledger, "look_round"), (ledger.Ledger, "read_touched"), (samples.Samples, "_go_on"),
 )  # fmt: skip
 
 

@@ -100,17 +100,19 @@ class Courier:
         self._collectors.call("read", self._ledger.now(), closed_at)
 
     async def _read_in_steps(self) -> None:
-        """The same, and lets the event loop go on after each collector that stands apart.
+        """The same, and lets the event loop go on where what is told need not be of one moment.
 
-        So a large cluster's scheduler is held more often, for less long. All else is read in the
-        step in which the report is built, and is of one moment.
+        So a large cluster's scheduler is held more often, for less long. All but what collectors
+        tell that stand apart is read in the step in which the report is built.
         """
         collectors = list(self._collectors)
         for collector in collectors:
             if collector.apart:
                 self._collectors.call_one(collector, "read", self._ledger.now(), None)
                 await asyncio.sleep(0)
-        self._ledger.read(self._scheduler.task_groups)
+        self._ledger.look_round(self._scheduler.task_groups)
+        await asyncio.sleep(0)
+        self._ledger.read_touched(self._scheduler.task_groups)
         for collector in collectors:
             if not collector.apart:
                 self._collectors.call_one(collector, "read", self._ledger.now(), None)
