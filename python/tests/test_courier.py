@@ -490,6 +490,34 @@ def test_collectors_are_read_before_each_report_and_asked_to_send_again(galvo, s
     assert galvo.reports[-1]["receipt"]["code"] == {"sent": 1, "bytes": 85, "withheld": 0}
 
 
+class Reader(Collector):
+    """Notes when it is read, and when the event loop goes on after that."""
+
+    def __init__(self, name, context, order):
+        super().__init__(context)
+        self.name, self.order, self.apart = name, order, name.startswith("apart")
+
+    def read(self, now, closed_at=None):
+        self.order.append(self.name)
+        asyncio.get_running_loop().call_soon(self.order.append, "go on")
+
+
+def test_the_event_loop_goes_on_after_what_is_read_apart_but_not_at_the_end(galvo, scheduler):
+    context, order = Context(scheduler, {}, scheduler.ledger), []
+    kinds = ["first", "apart 1", "second", "apart 2", "third"]
+
+    async def act(courier):
+        courier._collectors = Collectors([Reader(kind, context, order) for kind in kinds])
+        await courier.deliver()
+        assert order[:4] == ["apart 1", "go on", "apart 2", "go on"]
+        assert order[4:] == ["first", "second", "third", *["go on"] * 3]
+        order.clear()
+        await courier.deliver_final("over")
+        assert order == [*kinds, *["go on"] * 5]
+
+    run(galvo, scheduler, act)
+
+
 def test_an_item_that_cannot_be_written_does_not_hold_up_the_others(galvo, scheduler, caplog):
     scheduler.submit("x-1", "y-1")
     record = Record("odd", {"odd": object()}, settled=True)

@@ -76,8 +76,16 @@ def dask_setup(scheduler):
             }
         )
 
+    async def metrics():
+        return {
+            "metrics": cells(scheduler.cumulative_worker_metrics),
+            # Each worker has told all that it had measured by then.
+            "complete_until": min(ws.metrics["time"] for ws in scheduler.workers.values()),
+        }
+
     async def plugins():
         return sorted(scheduler.plugins), sorted(scheduler.worker_plugins)
 
     scheduler.handlers["dask_spans"] = spans
+    scheduler.handlers["dask_metrics"] = metrics
     scheduler.handlers["dask_plugins"] = plugins

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import sys
+import time
 
 import client
 import marked
@@ -23,6 +24,21 @@ class StudyCommands(client.Commands):
             return await self.client.scheduler.dask_spans(tags=tags)
 
         return json.loads(self.client.sync(ask))
+
+    def dask_metrics(self):
+        """The fine metrics of all that has been done by now, once workers have told of it.
+
+        They do so by heartbeats, and do not before they close: what they measured since the last
+        one is lost, to Dask as well.
+        """
+        asked_at = time.time()
+        while True:
+            told = self.client.sync(self.client.scheduler.dask_metrics)
+            if told["complete_until"] > asked_at:
+                return told["metrics"]
+            if time.time() > asked_at + 30:
+                raise TimeoutError("not all workers have sent a heartbeat")
+            time.sleep(0.05)
 
     def dask_plugins(self):
         return self.client.sync(self.client.scheduler.dask_plugins)

@@ -1,7 +1,7 @@
 """What watches a scheduler: the base of all collectors, what they share, and their guard."""
 
 import logging
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from .ledger import Ledger
 from .sections import Outbox
@@ -53,6 +53,10 @@ class Collector:
 
     Whatever one of these methods raises is contained, and logged once.
     """
+
+    # Whether what it reads is of a moment of its own, and need not fit what others read. If so it
+    # is read before them, in a step of the event loop of its own.
+    apart = False
 
     def __init__(self, context: Context):
         self.context = context
@@ -124,13 +128,19 @@ class Collectors:
         """The collector of this kind, if there is one."""
         return next((c for c in self._collectors if isinstance(c, kind)), None)
 
+    def __iter__(self) -> Iterator[Collector]:
+        return iter(self._collectors)
+
     def call(self, method: str, *arguments: Any) -> None:
         """Calls this method of each collector."""
         for collector in self._collectors:
-            try:
-                getattr(collector, method)(*arguments)
-            except Exception:
-                self._mishap(type(collector).__name__, "called for " + method)
+            self.call_one(collector, method, *arguments)
+
+    def call_one(self, collector: Collector, method: str, *arguments: Any) -> None:
+        try:
+            getattr(collector, method)(*arguments)
+        except Exception:
+            self._mishap(type(collector).__name__, "called for " + method)
 
     def _mishap(self, name: str, what: str) -> None:
         self._mishaps[name] = self._mishaps.get(name, 0) + 1

@@ -66,7 +66,7 @@ class Courier:
         """Sends what is unsent, and the state of the cluster in any case."""
         outcome = Outcome.MORE
         while outcome is Outcome.MORE:
-            self._read()
+            await self._read_in_steps()
             report = self._ledger.build(self._limits(USUAL_LIMITS))
             outcome = await self._send(report, REQUEST_SECONDS)
 
@@ -98,6 +98,24 @@ class Courier:
         # What collectors tell of tasks builds on what the ledger has read.
         self._ledger.read(self._scheduler.task_groups, closed_at)
         self._collectors.call("read", self._ledger.now(), closed_at)
+
+    async def _read_in_steps(self) -> None:
+        """The same, and lets the event loop go on where what is told need not be of one moment.
+
+        So a large cluster's scheduler is held more often, for less long. All but what collectors
+        tell that stand apart is read in the step in which the report is built.
+        """
+        collectors = list(self._collectors)
+        for collector in collectors:
+            if collector.apart:
+                self._collectors.call_one(collector, "read", self._ledger.now(), None)
+                await asyncio.sleep(0)
+        self._ledger.look_round(self._scheduler.task_groups)
+        await asyncio.sleep(0)
+        self._ledger.read_touched(self._scheduler.task_groups)
+        for collector in collectors:
+            if not collector.apart:
+                self._collectors.call_one(collector, "read", self._ledger.now(), None)
 
     def _limits(self, limits: Mapping[str, int]) -> Dict[str, int]:
         return {kind: max(1, int(limit * self._share)) for kind, limit in limits.items()}

@@ -78,13 +78,18 @@ class GroupRecord(Record):
 
     def has_changed(self, live: Mapping[str, Any]) -> bool:
         """Whether what may change without a transition has; far cheaper than to describe it."""
-        group = self.group
-        looked = (group.nbytes_total, group.stop, *group.states.values())
-        return self._looked != looked or live.get(group.name) is not group
+        group, looked = self.group, self._looked
+        return (
+            looked is None
+            or group.nbytes_total != looked[0]
+            or group.stop != looked[1]
+            or [*group.states.values()] != looked[2]
+            or live.get(group.name) is not group
+        )
 
     def describe(self) -> Dict[str, Any]:
         group = self.group
-        self._looked = (group.nbytes_total, group.stop, *group.states.values())
+        self._looked = (group.nbytes_total, group.stop, [*group.states.values()])
         # Scattered data is in memory without ever having moved there.
         self.succeeded = max(self.succeeded, group.states.get("memory", 0))
         return {
@@ -319,17 +324,25 @@ class Ledger:
 
     def read(self, live: Mapping[str, Any], closed_at: Optional[float] = None) -> None:
         """Reads what may have changed. ``live`` are the scheduler's task groups by name."""
-        for group in live.values():
-            if group not in self.groups:
-                self.group(group)
-        touched, self.touched = self.touched, {}
+        self.look_round(live)
+        self.read_touched(live, closed_at)
+
+    def look_round(self, live: Mapping[str, Any]) -> None:
+        """Finds groups to be read that no hook has told of."""
+        groups = self.groups
+        for group in [group for group in live.values() if group not in groups]:
+            self.group(group)
         swept = list(islice(self._round, SWEPT_GROUPS))
         if len(swept) < SWEPT_GROUPS:
             self._round = iter(list(self.groups.values()))
             swept += islice(self._round, SWEPT_GROUPS - len(swept))
         for record in swept:
             if not record.settled and record.has_changed(live):
-                touched[record] = None
+                self.touched[record] = None
+
+    def read_touched(self, live: Mapping[str, Any], closed_at: Optional[float] = None) -> None:
+        """Reads groups that hooks or a look round have told of, and computations."""
+        touched, self.touched = self.touched, {}
         # Groups may leave below, so all dependencies are looked up first.
         for record in touched:
             self._link_dependencies(record)

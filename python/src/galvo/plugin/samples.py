@@ -39,6 +39,8 @@ class Samples(Collector):
     shows later need not have a gap.
     """
 
+    apart = True  # each sample says when it was taken
+
     def __init__(self, context: Context):
         super().__init__(context)
         self._scheduler = context.scheduler
@@ -71,40 +73,42 @@ class Samples(Collector):
     def _sample(self, now: float) -> None:
         workers, outbox = self._scheduler.workers, self.context.outboxes["samples"]
         self._sampled_at = now
-        measured = [
-            (state, measure_worker(state))
+        heard = [
+            state
             for state in workers.values()
             if state.metrics and now - state.last_seen < SILENT_SECONDS
         ]
-        made = [(None, self._measure_cluster(measured))]
+        measured = list(map(measure_worker, heard))
+        bodies: List[Dict[str, Any]] = [
+            {"at": now, "metrics": self._measure_cluster(heard, measured)}
+        ]
         if _passed(self._workers_sampled_at, now, len(workers) / WORKERS_PER_SECOND):
             self._workers_sampled_at = now
             ids = self.context.workers
-            made += [(ids.get(state.address), metrics) for state, metrics in measured]
-            made[1:] = [sample for sample in made[1:] if sample[0] is not None]
-        for worker_id, metrics in made:
-            body: Dict[str, Any] = {"at": now, "metrics": metrics}
-            if worker_id is not None:
-                body["worker_id"] = worker_id
+            bodies += [
+                {"at": now, "metrics": metrics, "worker_id": ids[state.address]}
+                for state, metrics in zip(heard, measured)
+                if state.address in ids
+            ]
+        for body in bodies:
             record = Record("", body, settled=True)
             record.characters = SAMPLE_CHARACTERS
             outbox.add(record)
         outbox.enforce_bounds()
 
-    def _measure_cluster(self, measured: List[Tuple[Any, Metrics]]) -> Metrics:
+    def _measure_cluster(self, heard: List[Any], all_own: List[Metrics]) -> Metrics:
         scheduler = self._scheduler
         states = scheduler.workers.values()
         metrics: Metrics = {"workers": len(states), "threads": sum(ws.nthreads for ws in states)}
         limits = [ws.memory_limit for ws in states]
         if limits and all(limits):
             metrics["memory_limit_bytes"] = sum(limits)
-        all_own = [own for _, own in measured]
         for name in SUMMED:
             values = _values(all_own, name)
             if values:
                 metrics[name] = sum(values)
         latest: Dict[str, Tuple[float, Metrics]] = {}
-        for state, own in measured:
+        for state, own in zip(heard, all_own):
             host = self._hosts.get(state.address) or self._host(state.address)
             if host not in latest or latest[host][0] < state.last_seen:
                 latest[host] = state.last_seen, own
@@ -154,15 +158,22 @@ def measure_worker(state: Any) -> Metrics:
     """
     told = state.metrics
     get = told.get
-    counts, network, disk, own = (
-        get("task_counts"), get("host_net_io"), get("host_disk_io"), get("galvo"),
-    )  # fmt: skip
-    spilled = get("spilled_bytes") or get("spilled_nbytes") or {}
+    counts = get("task_counts")
+    if counts is None:
+        counts, network, disk = _of_older_release(told)
+    else:
+        network, disk = get("host_net_io"), get("host_disk_io")
+    spilled, own = get("spilled_bytes") or get("spilled_nbytes") or {}, get("galvo")
+    count = counts.get  # states that no task is in are left out
     metrics = {
         "memory_process_bytes": get("memory"),
         "memory_spilled_bytes": spilled.get("disk"),
         "cpu_cores": get("cpu"),
         "event_loop_seconds": get("event_loop_interval"),
+        "tasks_memory": count("memory", 0),
+        "tasks_executing": count("executing", 0),
+        "tasks_ready": count("ready", 0),
+        "tasks_in_flight": count("flight", 0),
     }
     if state.memory_limit:
         metrics["memory_limit_bytes"] = state.memory_limit
@@ -171,29 +182,12 @@ def measure_worker(state: Any) -> Metrics:
     if network is not None:
         metrics["network_read_bytes_per_second"] = network.get("read_bps")
         metrics["network_write_bytes_per_second"] = network.get("write_bps")
-    elif counts is None:
-        metrics["network_read_bytes_per_second"] = get("read_bytes")
-        metrics["network_write_bytes_per_second"] = get("write_bytes")
     if disk is not None:
         metrics["disk_read_bytes_per_second"] = disk.get("read_bps")
         metrics["disk_write_bytes_per_second"] = disk.get("write_bps")
-    elif counts is None:
-        metrics["disk_read_bytes_per_second"] = get("read_bytes_disk")
-        metrics["disk_write_bytes_per_second"] = get("write_bytes_disk")
     if own is not None:
         metrics["disk_free_bytes"] = own.get("disk_free_bytes")
         metrics["disk_total_bytes"] = own.get("disk_total_bytes")
-    if counts is not None:
-        # States that no task is in are left out.
-        metrics["tasks_memory"] = counts.get("memory", 0)
-        metrics["tasks_executing"] = counts.get("executing", 0)
-        metrics["tasks_ready"] = counts.get("ready", 0)
-        metrics["tasks_in_flight"] = counts.get("flight", 0)
-    else:
-        metrics["tasks_memory"] = get("in_memory")
-        metrics["tasks_executing"] = get("executing")
-        metrics["tasks_ready"] = get("ready")
-        metrics["tasks_in_flight"] = get("in_flight")
     # Hardly ever is there anything that is no finite number, and a sum is quick to tell.
     try:
         fit = math.isfinite(sum(metrics.values()))
@@ -211,6 +205,20 @@ def measure_worker(state: Any) -> Metrics:
         metrics["memory_managed_bytes"] = managed
         metrics["memory_unmanaged_bytes"] = process - managed
     return metrics
+
+
+def _of_older_release(told: Dict[str, Any]) -> Tuple[Dict[str, Any], ...]:
+    """What a worker has told of tasks, network and disk, under the names of newer releases."""
+    get = told.get
+    counts = {
+        "memory": get("in_memory"),
+        "executing": get("executing"),
+        "ready": get("ready"),
+        "flight": get("in_flight"),
+    }
+    network = {"read_bps": get("read_bytes"), "write_bps": get("write_bytes")}
+    disk = {"read_bps": get("read_bytes_disk"), "write_bps": get("write_bytes_disk")}
+    return counts, network, disk
 
 
 def count_tasks(scheduler: Any, metrics: Metrics) -> None:
