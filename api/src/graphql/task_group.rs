@@ -84,8 +84,7 @@ impl TaskGroup {
             (TaskState::Forgotten, row.forgotten),
         ]
         .into_iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(state, count)| StateCount { state, count: BigInt(count) })
+        .filter_map(|(state, count)| Some(StateCount { state, count: BigInt(count?) }))
         .collect()
     }
 
@@ -126,8 +125,8 @@ impl TaskGroup {
     async fn durations(&self) -> Vec<ActionDuration> {
         let row = &self.row;
         [
-            (TaskAction::Compute, row.compute_seconds),
-            (TaskAction::Transfer, row.transfer_seconds),
+            (TaskAction::Compute, Some(row.compute_seconds)),
+            (TaskAction::Transfer, Some(row.transfer_seconds)),
             (TaskAction::DiskRead, row.disk_read_seconds),
             (TaskAction::DiskWrite, row.disk_write_seconds),
             (TaskAction::Serialize, row.serialize_seconds),
@@ -135,7 +134,7 @@ impl TaskGroup {
             (TaskAction::Other, row.other_seconds),
         ]
         .into_iter()
-        .filter(|(_, seconds)| *seconds > 0.0)
+        .filter_map(|(action, seconds)| Some((action, seconds.filter(|seconds| *seconds > 0.0)?)))
         .map(|(action, seconds)| ActionDuration { action, seconds })
         .collect()
     }

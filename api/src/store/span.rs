@@ -215,7 +215,7 @@ impl AccountStore {
             .await?)
     }
 
-    /// Each of `roots` with the spans below it, as far as [`MAX_LEVELS`] go. One statement for each level of the
+    /// Each of `roots` with the spans below it, as far as a bound on their number. One statement for each level of the
     /// deepest.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use super::{
     upsert::newest_wins,
 };
 use crate::domain::{
-    bounded::{Text, UnixTime},
+    bounded::{Count, Text, UnixTime},
     report::TaskGroupReport,
 };
 
@@ -211,6 +211,8 @@ impl AccountStore {
     ) -> Result<(), StoreError> {
         // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
         let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
+        let some = |count: Count| Some(count.get()).filter(|count| *count > 0);
+        let some_seconds = |seconds: f64| Some(seconds).filter(|seconds| *seconds > 0.0);
         let rows = reports.values().map(|report| Model {
             account_id: self.account_id(),
             cluster_id: cluster,
@@ -225,21 +227,21 @@ impl AccountStore {
             tasks_succeeded: report.tasks_succeeded.get(),
             tasks_erred: report.tasks_erred.get(),
             tasks_blamed: report.tasks_blamed.get(),
-            released: report.states.released.get(),
-            waiting: report.states.waiting.get(),
-            no_worker: report.states.no_worker.get(),
-            queued: report.states.queued.get(),
-            processing: report.states.processing.get(),
-            memory: report.states.memory.get(),
-            erred: report.states.erred.get(),
-            forgotten: report.states.forgotten.get(),
+            released: some(report.states.released),
+            waiting: some(report.states.waiting),
+            no_worker: some(report.states.no_worker),
+            queued: some(report.states.queued),
+            processing: some(report.states.processing),
+            memory: some(report.states.memory),
+            erred: some(report.states.erred),
+            forgotten: some(report.states.forgotten),
             compute_seconds: report.durations.compute,
             transfer_seconds: report.durations.transfer,
-            disk_read_seconds: report.durations.disk_read,
-            disk_write_seconds: report.durations.disk_write,
-            serialize_seconds: report.durations.serialize,
-            deserialize_seconds: report.durations.deserialize,
-            other_seconds: report.durations.other,
+            disk_read_seconds: some_seconds(report.durations.disk_read),
+            disk_write_seconds: some_seconds(report.durations.disk_write),
+            serialize_seconds: some_seconds(report.durations.serialize),
+            deserialize_seconds: some_seconds(report.durations.deserialize),
+            other_seconds: some_seconds(report.durations.other),
             bytes: report.bytes.get(),
             types: Names(report.types.iter().cloned().map(Text::into_string).collect()),
             dependencies: TaskGroupIds(report.dependencies.to_vec()),
