@@ -1,9 +1,10 @@
 //! What was acknowledged is there after the process was killed.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use harness::{Database, Program, ReportBuilder, task_group};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 const SCHEDULERS: u128 = 4;
 
@@ -25,7 +26,9 @@ async fn acknowledged_reports_survive_kill_9() {
     for round in 1..=5 {
         let server = Program::serve(database.url(), &listen, &[]).await;
         server.listen().clone_into(&mut listen);
+        let (tell, mut told) = mpsc::unbounded_channel();
         let reporters = acknowledged.iter().map(|(scheduler, last)| {
+            let tell = tell.clone();
             let (client, url, token) = (server.client(), server.url("/api/v1/reports"), token.clone());
             let (scheduler, mut sequence) = (*scheduler, *last);
             tokio::spawn(async move {
@@ -54,11 +57,18 @@ async fn acknowledged_reports_survive_kill_9() {
                         "an acknowledged report is missing after round {round}: {body}"
                     );
                     last = sequence;
+                    let _ = tell.send(scheduler); // nobody listens any more once they are enough
                 }
             })
         });
         let reporters: Vec<_> = reporters.collect();
-        tokio::time::sleep(std::time::Duration::from_millis(150 + 70 * round)).await;
+        // Once each has told something in this round, however slow the machine is, at some moment while they go on.
+        let mut heard: BTreeMap<u128, u32> = BTreeMap::new();
+        while heard.len() < acknowledged.len() || heard.values().any(|reports| *reports < 2) {
+            let scheduler = tokio::time::timeout(Duration::from_mins(1), told.recv()).await;
+            *heard.entry(scheduler.expect("the server answers").expect("they go on")).or_default() += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(7 * round)).await;
         server.kill().await;
         for reporter in reporters {
             let (scheduler, last) = reporter.await.unwrap();
