@@ -84,6 +84,10 @@ pub struct Model {
     pub dropped: Counts,
     /// What became of its data on its way here, as of the newest report.
     pub receipt: Receipt,
+    /// When it closed, and after all times while it has not: lists are ordered by what is never null.
+    pub ended_key: i64,
+    /// From its start until it closed, or until the newest report.
+    pub duration_ms: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -22,6 +22,7 @@ mod m20261121_000010_create_error_group;
 mod m20261121_000011_create_usage;
 mod m20261121_000012_create_data_policy;
 mod m20261121_000013_extend_task_group;
+mod m20261121_000014_order_clusters;
 mod tenant;
 
 /// All steps, in order.
@@ -44,6 +45,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000011_create_usage::Migration),
             Box::new(m20261121_000012_create_data_policy::Migration),
             Box::new(m20261121_000013_extend_task_group::Migration),
+            Box::new(m20261121_000014_order_clusters::Migration),
         ]
     }
 }

@@ -1,6 +1,6 @@
 //! How many statements an operation costs: the same at any depth and for any number of rows.
 
-use harness::{Member, ReportBuilder, TestApp, computation, error, task_group};
+use harness::{Member, ReportBuilder, TestApp, computation, error, task_group, usage};
 use serde_json::{Value, json};
 
 /// The statement that looks the token up comes with every request.
@@ -45,6 +45,48 @@ async fn a_list_of_clusters_with_their_totals_costs_three_statements_at_any_dept
     assert_eq!(seen, 180);
     let uncounted = query.replace("totalCount", "");
     assert_eq!(cost(&app, &ada, &uncounted, json!({})).await.0, SIGN_IN + 1, "nobody asked for the count");
+    let summed = query.replace("totalCount", "totalCount aggregates { clusters tasks clusterSeconds bytes }").replace(
+        "first: 50",
+        "first: 50, orderBy: { field: TASKS }, filter: { states: [RUNNING], hasErrors: false, search: \"scheduler\",
+            package: { name: \"dask\" } }",
+    );
+    assert_eq!(cost(&app, &ada, &summed, json!({})).await.0, SIGN_IN + 3, "one more for all sums");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_heat_map_of_members_and_days_costs_one_statement() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for user in 0..5 {
+        let member = app.member(&format!("user-{user}"), "ada").await;
+        let hours: Vec<_> = (0..20).map(|day| usage(24 * day, 1)).collect();
+        member
+            .reported(&ReportBuilder::new(&format!("Scheduler-{user}"), 1).with("/usage", hours).build())
+            .await;
+    }
+    app.fold_usage().await;
+    let query = "query($by: [UsageDimension!]!) { viewer { account {
+        usageTable(from: \"2026-11-20\", to: \"2026-11-27\", by: $by) { day user { name } usage { computeSeconds COSTS }
+            function { prefix } } } } }";
+    let free = query.replace("COSTS", "");
+    for (by, rows) in [
+        (json!(["USER", "DAY"]), 35),
+        (json!(["USER", "WEEK"]), 10),
+        (json!(["USER", "HOUR"]), 35),
+        (json!(["USER", "DAY", "FUNCTION"]), 70),
+        (json!(["HOUR", "FUNCTION"]), 14),
+    ] {
+        let (statements, answer) = cost(&app, &ada, &free, json!({ "by": by })).await;
+        assert_eq!(answer["viewer"]["account"]["usageTable"].as_array().unwrap().len(), rows, "{by}");
+        assert_eq!(statements, SIGN_IN + 1, "{by}");
+    }
+    let priced = query.replace("COSTS", "costs { amount }");
+    let (statements, _) = cost(&app, &ada, &priced, json!({ "by": ["USER", "DAY"] })).await;
+    assert_eq!(statements, SIGN_IN + 2, "and the rates");
+    let statistics =
+        "{ viewer { account { statistics { clusters users usage { clusterSeconds costs { amount } } } } } }";
+    assert_eq!(cost(&app, &ada, statistics, json!({})).await.0, SIGN_IN + 4, "one a field, and the rates");
     app.stop().await;
 }
 

@@ -219,14 +219,30 @@ async fn root_fields_answer_as_if_the_other_account_did_not_exist() {
         json!({ "account": { "slug": "bob", "costRates": [] }, "userErrors": [{ "field": "validFrom" }] });
     assert_eq!(refused, expected);
     let rates = "{ viewer { account { costRates { validFrom } usage { clusterSeconds } functions { prefix }
-        usageTable(from: \"2026-11-01\", to: \"2026-12-01\") { day } } } }";
+        usageTable(from: \"2026-11-01\", to: \"2026-12-01\") { day }
+        cells: usageTable(from: \"2026-11-20\", to: \"2026-11-21\", by: [USER, HOUR, FUNCTION]) { day }
+        statistics { clusters users } clusters { totalCount aggregates { clusters tasks } } } } }";
     app.fold_usage().await;
     let of_ada = ada.query(rates, json!({})).await["viewer"]["account"].take();
     assert_eq!(of_ada["costRates"], json!([{ "validFrom": "2026-11-20" }]));
     assert_eq!(of_ada["usage"]["clusterSeconds"], 7_200.0);
-    let nothing =
-        json!({ "costRates": [], "usage": { "clusterSeconds": 0.0 }, "functions": [], "usageTable": [] });
+    let nothing = json!({ "costRates": [], "usage": { "clusterSeconds": 0.0 }, "functions": [], "usageTable": [], "cells": [],
+            "statistics": { "clusters": 0, "users": 0 },
+            "clusters": { "totalCount": 0, "aggregates": { "clusters": 0, "tasks": 0 } } });
     assert_eq!(bob.query(rates, json!({})).await["viewer"]["account"], nothing);
+    assert_eq!(of_ada["statistics"], json!({ "clusters": 1, "users": 1 }));
+    assert_eq!(of_ada["clusters"]["totalCount"], 1);
+    let users = "query($user: ID!) { viewer { account { clusters(filter: { users: [$user] }) { nodes { name } } } } }";
+    let ada_id = node_ids(&ada).await[0].1.clone();
+    assert_eq!(
+        ada.query(users, json!({ "user": ada_id })).await["viewer"]["account"]["clusters"]["nodes"],
+        json!([{ "name": "etl" }])
+    );
+    same(
+        bob.ask(users, json!({ "user": ada_id })).await,
+        bob.ask(users, json!({ "user": of_nothing(&ada_id) })).await,
+        "clusters(filter: { users })",
+    );
 
     let state = "query($id: ID!) { cluster(id: $id) { desiredState } }";
     assert_eq!(

@@ -5,6 +5,7 @@
 mod api_token;
 mod budget;
 mod cluster;
+mod cluster_list;
 mod code;
 mod command_line;
 mod convergence;

@@ -1,23 +1,50 @@
 //! Lists: every page, every order, every wrong argument.
 
+use std::collections::BTreeSet;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use harness::{Member, ReportBuilder, TestApp, computation, error, task_group};
 use serde_json::{Value, json};
 
-/// Clusters `0..count`; three of them start at the same time each.
-async fn clusters(member: &Member, count: i64) {
-    for number in 0..count {
-        #[expect(clippy::cast_precision_loss, reason = "few clusters")]
-        let started_at = 1_795_172_400.0 + (number / 3) as f64;
-        let report =
-            ReportBuilder::new(&format!("Scheduler-{number}"), 1).with("/cluster/started_at", started_at);
-        member.reported(&report.build()).await;
+/// The cluster with a number, which has some of its values in common with others, and differs in others.
+async fn cluster(app: &TestApp, member: &Member, number: i32) {
+    app.set_clock(&format!("2026-11-20T12:0{}:00Z", number * 7 % 10));
+    let started_at = 1_795_172_400.0 + f64::from(number / 3);
+    let mut report = ReportBuilder::new(&format!("Scheduler-{number}"), 1)
+        .with("/cluster/started_at", started_at)
+        .with("/sent_at", started_at + f64::from(number % 5))
+        .with("/cluster/totals/thread_seconds", 0.1 * f64::from(number * 5 % 7))
+        .with("/cluster/totals/compute_seconds", 1e-3 / f64::from(1 + number % 4))
+        .with("/cluster/totals/errors", number % 2)
+        .with("/cluster/totals/tasks", number * 11 % 6);
+    if number % 4 != 0 {
+        report =
+            report.with("/final", true).with("/cluster/closed_at", 1_795_172_500.25 + f64::from(number % 6));
+    }
+    member.reported(&report.build()).await;
+}
+
+async fn clusters(app: &TestApp, member: &Member, numbers: std::ops::Range<i32>) {
+    for number in numbers {
+        cluster(app, member, number).await;
     }
 }
 
-const CLUSTERS: &str =
-    "query($first: Int, $after: String, $last: Int, $before: String, $direction: OrderDirection = DESC) {
+const FIELDS: [&str; 8] = [
+    "STARTED_AT",
+    "ENDED_AT",
+    "DURATION",
+    "CLUSTER_SECONDS",
+    "COMPUTE_SECONDS",
+    "ERRORS",
+    "TASKS",
+    "LAST_SEEN_AT",
+];
+
+const CLUSTERS: &str = "query($first: Int, $after: String, $last: Int, $before: String,
+    $field: ClusterOrderField = STARTED_AT, $direction: OrderDirection = DESC) {
     viewer { account { list: clusters(first: $first, after: $after, last: $last, before: $before,
-        orderBy: { direction: $direction }) {
+        orderBy: { field: $field, direction: $direction }) {
         totalCount nodes { id: schedulerId } edges { cursor }
         pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } } } }";
 
@@ -29,46 +56,124 @@ fn ids(list: &Value) -> Vec<String> {
     list["nodes"].as_array().unwrap().iter().map(|node| node["id"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Walks from one end of the list to the other, page by page; after each of the first pages, `meanwhile` happens.
+async fn walk(
+    member: &Member,
+    order: &Value,
+    size: i32,
+    forward: bool,
+    meanwhile: &mut impl AsyncFnMut(),
+) -> Vec<String> {
+    let (mut found, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
+    let (count, position, more, other, next) = if forward {
+        ("first", "after", "hasNextPage", "hasPreviousPage", "endCursor")
+    } else {
+        ("last", "before", "hasPreviousPage", "hasNextPage", "startCursor")
+    };
+    loop {
+        let mut variables = order.clone();
+        variables[count] = json!(size);
+        variables[position] = cursor.clone();
+        let page = list(&member.query(CLUSTERS, variables).await).clone();
+        assert_eq!(page["pageInfo"][other], !cursor.is_null());
+        assert_eq!(page["edges"].as_array().unwrap().len(), page["nodes"].as_array().unwrap().len());
+        if forward {
+            found.extend(ids(&page));
+        } else {
+            found.splice(0..0, ids(&page));
+        }
+        if page["pageInfo"][more] == false {
+            return found;
+        }
+        cursor = page["pageInfo"][next].clone();
+        pages += 1;
+        if pages <= 4 {
+            meanwhile().await;
+        }
+    }
+}
+
 #[tokio::test]
-async fn walking_forward_and_backward_visits_every_row_once() {
+async fn walking_forward_and_backward_visits_every_row_once_in_every_order() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    clusters(&ada, 23).await;
-    for direction in ["ASC", "DESC"] {
-        let all = ada.query(CLUSTERS, json!({ "first": 100, "direction": direction })).await;
-        let all = ids(list(&all));
-        assert_eq!(all.len(), 23);
-        for size in [1, 2, 7, 22, 23, 24] {
-            let (mut forward, mut after) = (Vec::new(), Value::Null);
-            loop {
-                let page = ada
-                    .query(CLUSTERS, json!({ "first": size, "after": after, "direction": direction }))
-                    .await;
-                let page = list(&page);
-                assert_eq!(page["totalCount"], 23);
-                assert_eq!(page["pageInfo"]["hasPreviousPage"], !after.is_null());
-                assert_eq!(page["edges"].as_array().unwrap().len(), page["nodes"].as_array().unwrap().len());
-                forward.extend(ids(page));
-                if page["pageInfo"]["hasNextPage"] == false {
-                    break;
+    clusters(&app, &ada, 0..23).await;
+    for field in FIELDS {
+        for direction in ["ASC", "DESC"] {
+            let order = json!({ "field": field, "direction": direction });
+            let mut whole = order.clone();
+            whole["first"] = json!(100);
+            let all = list(&ada.query(CLUSTERS, whole).await).clone();
+            assert_eq!(all["totalCount"], 23);
+            let all = ids(&all);
+            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 23, "{order}");
+            for size in [1, 2, 7, 22, 23, 24] {
+                for forward in [true, false] {
+                    let found = walk(&ada, &order, size, forward, &mut async || ()).await;
+                    assert_eq!(found, all, "{order} by {size}, forward: {forward}");
                 }
-                after = page["pageInfo"]["endCursor"].clone();
             }
-            assert_eq!(forward, all, "forward by {size}");
-            let (mut backward, mut before) = (Vec::new(), Value::Null);
-            loop {
-                let page = ada
-                    .query(CLUSTERS, json!({ "last": size, "before": before, "direction": direction }))
-                    .await;
-                let page = list(&page);
-                backward.splice(0..0, ids(page));
-                if page["pageInfo"]["hasPreviousPage"] == false {
-                    break;
-                }
-                before = page["pageInfo"]["startCursor"].clone();
-            }
-            assert_eq!(backward, all, "backward by {size}");
         }
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn rows_that_arrive_meanwhile_neither_hide_nor_repeat_others() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    clusters(&app, &ada, 0..11).await;
+    let mut number = 11;
+    for field in FIELDS {
+        for (direction, size, forward) in [("ASC", 1, true), ("DESC", 3, false), ("DESC", 2, true)] {
+            let order = json!({ "field": field, "direction": direction });
+            let before = walk(&ada, &order, 100, true, &mut async || ()).await;
+            let found = walk(&ada, &order, size, forward, &mut async || {
+                cluster(&app, &ada, number).await;
+                number += 1;
+            })
+            .await;
+            let there_before: Vec<_> = found.iter().filter(|id| before.contains(id)).collect();
+            assert_eq!(there_before, before.iter().collect::<Vec<_>>(), "{order} by {size}");
+            assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "{order} by {size}");
+        }
+    }
+    assert!(number > 11 + 60, "only {number} clusters arrived");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_cursor_belongs_to_one_order() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    clusters(&app, &ada, 0..2).await;
+    let mut cursors = Vec::new();
+    for field in FIELDS {
+        for direction in ["ASC", "DESC"] {
+            let order = json!({ "field": field, "direction": direction, "first": 1 });
+            let page = list(&ada.query(CLUSTERS, order.clone()).await).clone();
+            cursors.push((order, page["pageInfo"]["endCursor"].clone()));
+        }
+    }
+    for (order, _) in &cursors {
+        for (of, cursor) in &cursors {
+            let mut variables = order.clone();
+            variables["after"] = cursor.clone();
+            let answer = ada.ask(CLUSTERS, variables).await;
+            let refused = answer["errors"][0]["extensions"]["code"] == "BAD_USER_INPUT";
+            assert_eq!(refused, order != of, "{order} with a cursor of {of}: {answer}");
+        }
+    }
+    // One of the right order with a number that is none.
+    for (part, taken) in [
+        (json!(1), false),
+        (json!({ "bits": 0x4000_0000_0000_0000_i64 }), true),
+        (json!({ "bits": 0x7ff8_0000_0000_0000_i64 }), false),
+        (json!({ "bits": i64::MIN + 1 }), false),
+    ] {
+        let cursor = URL_SAFE_NO_PAD.encode(json!([1, "thread_seconds:desc", [part, 1]]).to_string());
+        let answer = ada.ask(CLUSTERS, json!({ "field": "CLUSTER_SECONDS", "after": cursor })).await;
+        assert_eq!(answer.get("errors").is_none(), taken, "{part}: {answer}");
     }
     app.stop().await;
 }
@@ -77,7 +182,7 @@ async fn walking_forward_and_backward_visits_every_row_once() {
 async fn after_and_before_bound_a_page_together() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    clusters(&ada, 9).await;
+    clusters(&app, &ada, 0..9).await;
     let all = ada.query(CLUSTERS, json!({ "first": 9 })).await;
     let cursors: Vec<_> =
         list(&all)["edges"].as_array().unwrap().iter().map(|edge| edge["cursor"].clone()).collect();
@@ -141,7 +246,7 @@ async fn lists_of_several_parents_are_paged_each_by_itself() {
 async fn wrong_arguments_are_named() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    clusters(&ada, 2).await;
+    clusters(&app, &ada, 0..2).await;
     let cursor = list(&ada.query(CLUSTERS, json!({ "first": 1 })).await)["pageInfo"]["endCursor"].clone();
     let cases = [
         (json!({ "first": 0 }), "argument 'first': must be between 1 and 100, not 0"),

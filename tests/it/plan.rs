@@ -67,7 +67,9 @@ async fn fill(app: &TestApp, member: &Member) {
         let mut row = cluster.clone().into_active_model().reset_all();
         row.id = Set(ClusterId(cluster.id.0 + number));
         row.scheduler_id = Set(format!("Scheduler-{number}"));
-        row.started_at = Set((cluster.started_at.0 + chrono::TimeDelta::seconds(number)).into());
+        let started_at = cluster.started_at.0 + chrono::TimeDelta::seconds(number);
+        row.started_at = Set(started_at.into());
+        row.ended_key = Set(started_at.timestamp_millis());
         row
     });
     let rows: Vec<_> = rows.collect();
@@ -133,6 +135,68 @@ async fn a_page_of_clusters_is_a_range_of_the_index() {
         let expected =
             "SEARCH clusters USING INDEX clusters_started_idx (account_id=? AND (started_at,id)<(?,?))";
         assert_eq!(plan, expected);
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_of_clusters_is_a_range_of_an_index_in_every_order() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    fill(&app, &ada).await;
+    let postgres = app.database.url().starts_with("postgres");
+    let user = ada.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].clone();
+    let anything = json!({});
+    let started = json!({ "startedIn": { "from": "2026-11-20T11:00:00Z", "to": "2026-11-21T11:00:00Z" } });
+    let states = json!({ "states": ["RUNNING"] });
+    let users = json!({ "users": [user] });
+    let ended = json!({ "endedIn": { "from": "2026-11-20T11:00:00Z", "to": "2026-11-21T11:00:00Z" } });
+    let others = json!({ "hasErrors": false, "search": "scheduler", "minDurationSeconds": 0 });
+    let cases = [
+        (&anything, "STARTED_AT", "clusters_started_idx", "", "started_at"),
+        (&anything, "ENDED_AT", "clusters_ended_idx", "", "ended_key"),
+        (&anything, "DURATION", "clusters_duration_idx", "", "duration_ms"),
+        (&anything, "CLUSTER_SECONDS", "clusters_thread_seconds_idx", "", "total_thread_seconds"),
+        (&anything, "COMPUTE_SECONDS", "clusters_compute_seconds_idx", "", "total_compute_seconds"),
+        (&anything, "ERRORS", "clusters_errors_idx", "", "total_errors"),
+        (&anything, "TASKS", "clusters_tasks_idx", "", "total_tasks"),
+        (&anything, "LAST_SEEN_AT", "clusters_seen_idx", "", "last_seen_at"),
+        (&states, "STARTED_AT", "clusters_status_idx", "status=? AND ", "started_at"),
+        (&users, "STARTED_AT", "clusters_user_idx", "user_id=? AND ", "started_at"),
+        (&started, "STARTED_AT", "clusters_started_idx", "", "started_at"),
+        (&ended, "ENDED_AT", "clusters_ended_idx", "", "ended_key"),
+        (&others, "STARTED_AT", "clusters_started_idx", "", "started_at"),
+    ];
+    let query = "query($filter: ClusterFilter, $field: ClusterOrderField!, $direction: OrderDirection!, $after: String) {
+        viewer { account { clusters(filter: $filter, orderBy: { field: $field, direction: $direction }, first: 100,
+            after: $after) { nodes { schedulerId } pageInfo { endCursor } } } } }";
+    let everywhere = "query($field: ClusterOrderField!, $direction: OrderDirection!) { viewer { account {
+        clusters(orderBy: { field: $field, direction: $direction }, first: 50) { pageInfo { endCursor } } } } }";
+    for (filter, field, index, equal, column) in cases {
+        for (direction, behind) in [("ASC", '>'), ("DESC", '<')] {
+            let mut variables = json!({ "filter": filter, "field": field, "direction": direction });
+            variables["after"] =
+                cursor(&ada.query(everywhere, json!({ "field": field, "direction": direction })).await);
+            let (_, statements) = statements_of(ada.query(query, variables)).await;
+            let statement = statements.iter().find(|sql| sql.contains(r#"FROM "clusters""#)).unwrap();
+            let plan = plan_of(&app, statement).await;
+            assert!(
+                !plan.contains("Sort") && !plan.contains("B-TREE"),
+                "{filter} {field}\n{statement}\n{plan}"
+            );
+            if postgres {
+                let position = format!("(ROW({column}, id) {behind} ROW(");
+                // Of the filters' indexes PostgreSQL takes those that its statistics favour.
+                let found = plan.contains(&position) && (!equal.is_empty() || plan.contains(index));
+                assert!(found, "{filter} {field}\n{statement}\n{plan}");
+            } else {
+                // Filters of the same column may stand as the range's other end.
+                let found = plan
+                    .starts_with(&format!("SEARCH clusters USING INDEX {index} (account_id=? AND {equal}"))
+                    && plan.contains(&format!("({column},id){behind}(?,?)"));
+                assert!(found, "{filter} {field}\n{statement}\n{plan}");
+            }
+        }
     }
     app.stop().await;
 }

@@ -47,33 +47,29 @@ async fn an_account_is_the_sum_of_its_clusters() {
     let query = format!("{{ viewer {{ account {{ usage {{ {SUMS} }} }} }} }}");
     assert_eq!(bob.query(&query, json!({})).await["viewer"]["account"]["usage"], expected);
 
-    let query = r#"query($by: UsageGrouping!) { viewer { account { usageTable(from: "2026-11-20", to: "2026-11-22", by: $by) {
+    let query = r#"query($by: [UsageDimension!]!) { viewer { account { usageTable(from: "2026-11-20", to: "2026-11-22", by: $by) {
         day user { name } clusters usage { clusterSeconds } } } } }"#;
     let row = |day: Option<&str>, user: Option<&str>, clusters: Option<i64>, hours: f64| {
         let user = user.map(|name| json!({ "name": name }));
         json!({ "day": day, "user": user, "clusters": clusters, "usage": { "clusterSeconds": 3_600.0 * hours } })
     };
-    for (by, mut expected) in [
+    for (by, expected) in [
         (
-            "DAY",
+            json!("DAY"),
             vec![row(Some("2026-11-20"), None, Some(2), 5.0), row(Some("2026-11-21"), None, Some(2), 5.0)],
         ),
-        ("USER", vec![row(None, Some("team"), None, 7.0), row(None, Some("bob"), None, 3.0)]),
+        (json!(["USER"]), vec![row(None, Some("bob"), None, 3.0), row(None, Some("team"), None, 7.0)]),
         (
-            "USER_AND_DAY",
+            json!(["USER", "DAY"]),
             vec![
                 row(Some("2026-11-20"), Some("team"), Some(2), 5.0),
-                row(Some("2026-11-21"), Some("team"), Some(1), 2.0),
                 row(Some("2026-11-21"), Some("bob"), Some(1), 3.0),
+                row(Some("2026-11-21"), Some("team"), Some(1), 2.0),
             ],
         ),
     ] {
         let answer = ada.query(query, json!({ "by": by })).await;
-        let mut rows = answer["viewer"]["account"]["usageTable"].as_array().unwrap().clone();
-        // Users come in the order of their identifiers, which are drawn at random.
-        rows.sort_by_key(ToString::to_string);
-        expected.sort_by_key(ToString::to_string);
-        assert_eq!(rows, expected, "{by}");
+        assert_eq!(answer["viewer"]["account"]["usageTable"], json!(expected), "{by}");
     }
 
     let query = r#"{ viewer { account {
@@ -87,6 +83,174 @@ async fn an_account_is_the_sum_of_its_clusters() {
         "first": [{ "prefix": "load", "computeSeconds": 6_001.0 }],
     });
     assert_eq!(ada.query(query, json!({})).await["viewer"]["account"], expected);
+    app.stop().await;
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+async fn a_table_of_usage_has_a_row_for_each_of_what_is_asked() {
+    let app = TestApp::start().await;
+    let (ada, _) = two_users(&app).await;
+    app.fold_usage().await;
+    let query = r#"query($from: Date! = "2026-11-20", $to: Date! = "2026-11-22", $by: [UsageDimension!]!) {
+        viewer { account { usageTable(from: $from, to: $to, by: $by) {
+            start end day user { name } clusters usage { clusterSeconds } function { prefix computeSeconds tasks } } } } }"#;
+    let table = async |variables: Value| {
+        let mut answer = ada.query(query, variables).await;
+        answer["viewer"]["account"]["usageTable"]
+            .as_array_mut()
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let row = |period: Option<[&str; 2]>, user: Option<&str>, clusters: Option<i64>, what: Value| {
+        let mut row = json!({ "start": null, "end": null, "day": null, "user": user.map(|name| json!({ "name": name })),
+            "clusters": clusters, "usage": null, "function": null });
+        if let Some([start, end]) = period {
+            (row["start"], row["end"]) =
+                (format!("{start}:00:00+00:00").into(), format!("{end}:00:00+00:00").into());
+            row["day"] = start[..10].into();
+        }
+        match what.as_f64() {
+            Some(hours) => row["usage"] = json!({ "clusterSeconds": 3_600.0 * hours }),
+            None => row["function"] = what,
+        }
+        row.to_string()
+    };
+    let (hour_23, hour_24) = (["2026-11-20T23", "2026-11-21T00"], ["2026-11-21T00", "2026-11-21T01"]);
+    // 2026-11-20 is a Friday.
+    let week = ["2026-11-16T00", "2026-11-23T00"];
+    let month = ["2026-11-01T00", "2026-12-01T00"];
+    let load =
+        |computed: f64, tasks: i64| json!({ "prefix": "load", "computeSeconds": computed, "tasks": tasks });
+    let divide =
+        |computed: f64, tasks: i64| json!({ "prefix": "divide", "computeSeconds": computed, "tasks": tasks });
+    for (by, expected) in [
+        (json!([]), vec![row(None, None, None, json!(10))]),
+        (json!(["WEEK"]), vec![row(Some(week), None, None, json!(10))]),
+        (
+            json!(["MONTH", "USER"]),
+            vec![
+                row(Some(month), Some("bob"), None, json!(3)),
+                row(Some(month), Some("team"), None, json!(7)),
+            ],
+        ),
+        (
+            json!(["HOUR"]),
+            vec![row(Some(hour_23), None, Some(2), json!(5)), row(Some(hour_24), None, Some(2), json!(5))],
+        ),
+        (
+            json!(["USER", "HOUR"]),
+            vec![
+                row(Some(hour_23), Some("team"), Some(2), json!(5)),
+                row(Some(hour_24), Some("bob"), Some(1), json!(3)),
+                row(Some(hour_24), Some("team"), Some(1), json!(2)),
+            ],
+        ),
+        (
+            json!(["FUNCTION"]),
+            vec![row(None, None, None, divide(2_398.0, 160)), row(None, None, None, load(12_002.0, 240))],
+        ),
+        (
+            json!(["FUNCTION", "USER", "WEEK"]),
+            vec![
+                row(Some(week), Some("bob"), None, divide(599.5, 40)),
+                row(Some(week), Some("bob"), None, load(3_000.5, 60)),
+                row(Some(week), Some("team"), None, divide(1_798.5, 120)),
+                row(Some(week), Some("team"), None, load(9_001.5, 180)),
+            ],
+        ),
+        (
+            json!(["FUNCTION", "HOUR"]),
+            [hour_23, hour_24]
+                .into_iter()
+                .flat_map(|hour| {
+                    [divide(1_199.0, 80), load(6_001.0, 120)].map(|what| row(Some(hour), None, None, what))
+                })
+                .collect(),
+        ),
+    ] {
+        assert_eq!(table(json!({ "by": by })).await, expected, "{by}");
+    }
+    // A day of the week and month before `from` is in no row.
+    let second = row(Some(week), None, None, json!(5));
+    assert_eq!(table(json!({ "by": "WEEK", "from": "2026-11-21" })).await, [second]);
+    assert_eq!(
+        table(json!({ "by": [], "from": "2026-11-22", "to": "2026-11-30" })).await,
+        Vec::<String>::new()
+    );
+    assert_eq!(table(json!({ "by": ["FUNCTION"], "to": "2026-11-20" })).await, Vec::<String>::new());
+
+    for (variables, message) in [
+        (
+            json!({ "by": ["DAY", "WEEK"] }),
+            "argument 'by': only one of HOUR, DAY, WEEK and MONTH can be given",
+        ),
+        (
+            json!({ "by": ["HOUR"], "to": "2026-11-28" }),
+            "argument 'to': must be at most 7 days after 'from' for rows by the hour",
+        ),
+    ] {
+        let answer = ada.ask(query, variables).await;
+        assert_eq!(answer["errors"][0]["message"], message);
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_table_of_too_many_rows_is_refused() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    ada.reported(&report("Scheduler-1", 1, &[usage(23, 4)])).await;
+    app.fold_usage().await;
+    let database = app.database.connection().await;
+    // 10,001 days, of which a table may have 10,000.
+    let copies = "INSERT INTO usage_days SELECT account_id, n, user_id, clusters, thread_us, worker_us, memory_gib_us, compute_us,
+        transfer_us, cpu_us, noncpu_us, serialize_us, spill_us, overhead_us, failed_us, idle_us, tasks, tasks_erred,
+        retries, errors, bytes, spilled_bytes, workers FROM usage_days, (WITH RECURSIVE days(n) AS
+        (SELECT 0 UNION ALL SELECT n + 1 FROM days WHERE n < 10000) SELECT n FROM days) AS more";
+    database.execute_unprepared(copies).await.unwrap();
+    let query = r#"query($from: Date!, $by: [UsageDimension!]!) { viewer { account {
+        usageTable(from: $from, to: "2026-01-01", by: $by) { user { name } usage { clusterSeconds } } } } }"#;
+    let answer = ada.ask(query, json!({ "from": "1970-01-01", "by": ["USER", "DAY"] })).await;
+    let message = "argument 'to': there are more than 10000 rows, or 100000 days in them: ask for less time";
+    assert_eq!(answer["errors"][0]["message"], message);
+    let answer = ada.query(query, json!({ "from": "1970-01-02", "by": ["USER", "DAY"] })).await;
+    assert_eq!(answer["viewer"]["account"]["usageTable"].as_array().unwrap().len(), 10_000);
+    let answer = ada.query(query, json!({ "from": "1970-01-01", "by": ["USER"] })).await;
+    let expected = json!([{ "user": { "name": "ada" }, "usage": { "clusterSeconds": 10_001.0 * 14_400.0 } }]);
+    assert_eq!(answer["viewer"]["account"]["usageTable"], expected);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn statistics_count_clusters_and_users() {
+    let app = TestApp::start().await;
+    let (ada, _) = two_users(&app).await;
+    // One more that only was there, from 11:00 of the 20th to 11:00 of the 22nd.
+    let closed_at = 1_795_172_400.0 + 2.0 * 86_400.0;
+    let closed = ReportBuilder::new("Scheduler-4", 1).with("/final", true).with("/sent_at", closed_at);
+    ada.reported(&closed.with("/cluster/closed_at", closed_at).build()).await;
+    app.fold_usage().await;
+    let query = "query($from: Date, $to: Date) { viewer { account { statistics(from: $from, to: $to) {
+        clusters users usage { clusterSeconds utilization idleSeconds costs { amount } } } } } }";
+    let of = |clusters: i64, users: i64, hours: f64, utilization: Option<f64>, idle: Option<f64>| {
+        let costs: Vec<_> = (hours > 0.0).then(|| json!({ "amount": hours * 0.05 })).into_iter().collect();
+        json!({ "clusters": clusters, "users": users, "usage": { "clusterSeconds": 3_600.0 * hours,
+            "utilization": utilization, "idleSeconds": idle.map(|hours| 3_600.0 * hours), "costs": costs } })
+    };
+    for (variables, expected) in [
+        (json!({}), of(4, 2, 10.0, Some(0.4), Some(6.0))),
+        (json!({ "to": "2026-11-20" }), of(0, 0, 0.0, None, None)),
+        (json!({ "from": "2026-11-20", "to": "2026-11-21" }), of(4, 1, 5.0, Some(0.4), Some(3.0))),
+        (json!({ "from": "2026-11-21", "to": "2026-11-22" }), of(1, 2, 5.0, Some(0.4), Some(3.0))),
+        (json!({ "from": "2026-11-22" }), of(1, 0, 0.0, None, None)),
+        (json!({ "from": "2026-11-23" }), of(0, 0, 0.0, None, None)),
+    ] {
+        let answer = ada.query(query, variables.clone()).await["viewer"]["account"]["statistics"].take();
+        assert_eq!(answer, expected, "{variables}");
+    }
     app.stop().await;
 }
 

@@ -1,10 +1,10 @@
 //! Accounts: the tenants.
 
-use async_graphql::{Enum, ID, InputObject, Object};
+use async_graphql::{ID, Object};
 use chrono::{DateTime, Utc};
 
 use super::{
-    cluster::Cluster,
+    cluster_list::{self, ClusterConnection, ClusterFilter, ClusterOrder},
     connection::{Connection, PageArguments},
     cost::CostRate,
     data_policy::DataPolicy,
@@ -13,9 +13,11 @@ use super::{
     id::GlobalId,
     scalar::Date,
     scope::AccountScope,
-    usage::{self, FunctionTotals, Usage, UsageGrouping, UsageRow},
+    statistics::Statistics,
+    usage::{self, FunctionTotals, Usage},
+    usage_table::{self, UsageDimension, UsageRow},
 };
-use crate::store::{ClusterSort, ErrorGroupSort};
+use crate::store::ErrorGroupSort;
 
 /// An account: everything in it is seen by all of its members and by nobody else.
 pub(super) struct Account(pub(super) AccountScope);
@@ -54,15 +56,30 @@ impl Account {
         usage::of_account(&self.0, usage::days(from, to)).await
     }
 
-    /// The same by day, by user, or both; what was not used has no row. At most 10,000 days of users. Up to a minute
-    /// old.
+    /// What it comes to: clusters, users, and what was used.
+    async fn statistics(
+        &self,
+        #[graphql(desc = "The first day; all days since the account was made if not given.")] from: Option<
+            Date,
+        >,
+        #[graphql(desc = "The day after the last one; up to now if not given.")] to: Option<Date>,
+    ) -> Statistics {
+        Statistics { scope: self.0.clone(), days: usage::days(from, to) }
+    }
+
+    /// What was used as a table, by time and user; what was not used has no row. At most 10,000 rows, made of at most
+    /// 100,000 days or hours of users and functions. Up to a minute old.
     async fn usage_table(
         &self,
         #[graphql(desc = "The first day.")] from: Date,
         #[graphql(desc = "The day after the last one.")] to: Date,
-        #[graphql(desc = "What has a row of its own.", default)] by: UsageGrouping,
+        #[graphql(
+            desc = "What has a row of its own, at most one of times; one row for everything if empty.",
+            default_with = "vec![UsageDimension::Day]"
+        )]
+        by: Vec<UsageDimension>,
     ) -> Result<Vec<UsageRow>, ApiError> {
-        usage::rows(&self.0, usage::days(Some(from), Some(to)), by).await
+        usage_table::table(&self.0, usage::days(Some(from), Some(to)), &by).await
     }
 
     /// What its functions used, those that computed longest first. Up to a minute old.
@@ -93,26 +110,22 @@ impl Account {
         Ok(self.0.store.cost_rates().await?.into_iter().map(CostRate::from).collect())
     }
 
-    /// The clusters that ever reported to this account.
+    /// The clusters that ever reported to this account, or those of them that pass a filter.
+    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn clusters(
         &self,
+        #[graphql(desc = "Only clusters that pass all of its conditions; all if absent.")] filter: Option<
+            ClusterFilter,
+        >,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
         #[graphql(desc = "The order of the list.", default)] order_by: ClusterOrder,
-    ) -> Result<Connection<Cluster>, ApiError> {
-        let sort = order_by.into();
-        let request = PageArguments { first, after, last, before }.request(sort)?;
-        let page = self.0.store.cluster_page(sort, &request).await?;
-        let store = self.0.store.clone();
-        let total = Box::new(move || {
-            let store = store.clone();
-            let count = async move { Ok(i64::try_from(store.cluster_count().await?).unwrap_or(i64::MAX)) };
-            Box::pin(count) as _
-        });
-        Ok(Connection::new(page, sort, |row| Cluster::new(&self.0, row), total))
+    ) -> Result<ClusterConnection, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        cluster_list::clusters(&self.0, filter.unwrap_or_default(), order_by, page).await
     }
 
     /// The errors of all of its clusters, those that look alike as one; the group with the newest error first.
@@ -141,43 +154,5 @@ impl Account {
     /// What it accepts of each class of data, and for how long it keeps it.
     async fn data_policies(&self) -> Result<Vec<DataPolicy>, ApiError> {
         DataPolicy::all(&self.0).await
-    }
-}
-
-/// How clusters are ordered.
-#[derive(Clone, Copy, Debug, Default, InputObject)]
-pub(super) struct ClusterOrder {
-    /// By what.
-    #[graphql(default)]
-    field: ClusterOrderField,
-    /// In which direction.
-    #[graphql(default)]
-    direction: OrderDirection,
-}
-
-/// By what clusters can be ordered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
-pub(super) enum ClusterOrderField {
-    /// When the scheduler started.
-    #[default]
-    StartedAt,
-}
-
-/// The direction of an order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
-pub(super) enum OrderDirection {
-    /// Small and early first.
-    Asc,
-    /// Large and late first.
-    #[default]
-    Desc,
-}
-
-impl From<ClusterOrder> for ClusterSort {
-    fn from(order: ClusterOrder) -> Self {
-        match (order.field, order.direction) {
-            (ClusterOrderField::StartedAt, OrderDirection::Desc) => Self::NewestFirst,
-            (ClusterOrderField::StartedAt, OrderDirection::Asc) => Self::OldestFirst,
-        }
     }
 }

@@ -134,6 +134,12 @@ impl Cluster {
         self.row.closed_at.map(|time| time.0)
     }
 
+    /// Seconds from its start until it closed, or until its last report while it runs, by its own clock.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
+    async fn duration_seconds(&self) -> f64 {
+        self.row.duration_ms as f64 / 1e3
+    }
+
     /// Why it closed, if the scheduler said so.
     async fn close_reason(&self) -> Option<&str> {
         self.row.close_reason.as_deref()
@@ -202,8 +208,7 @@ impl Cluster {
     /// What it used over its whole life, and what that cost.
     async fn usage(&self) -> Result<Usage, ApiError> {
         let days = self.scope.loader.load_one(ClusterUsage(self.row.id)).await?.unwrap_or_default();
-        let rates = self.scope.rates().await?;
-        Ok(Usage::of_days(rates, &days))
+        Ok(Usage::of_days(&self.scope, days))
     }
 
     /// The same by the hour, the first hour first. At most 10,000 hours, over all

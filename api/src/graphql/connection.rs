@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, hash::Hash, sync::Arc};
 
-use async_graphql::{Object, ObjectType, OutputType, SimpleObject, TypeName};
+use async_graphql::{Object, ObjectType, OutputType, SimpleObject, TypeName, connection::EmptyFields};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::future::BoxFuture;
 
@@ -83,14 +83,15 @@ fn read_cursor(sort: impl Sort, cursor: &str) -> Option<Key> {
 /// How many items there are, asked only when the field is selected.
 pub(super) type TotalCount = Box<dyn Fn() -> BoxFuture<'static, Result<i64, ApiError>> + Send + Sync>;
 
-/// A page of a list.
-pub(super) struct Connection<Node> {
+/// A page of a list, with the fields of `More` besides those all lists have.
+pub(super) struct Connection<Node, More = EmptyFields> {
     edges: Vec<Edge<Node>>,
     has_previous_page: bool,
     has_next_page: bool,
     /// Where a search ended, if that is not where its first or last item stands.
     reached: Option<(End, String)>,
     total: TotalCount,
+    more: More,
 }
 
 /// An item and where it stands.
@@ -142,7 +143,14 @@ impl<Node> Connection<Node> {
                 .collect(),
             reached: None,
             total,
+            more: EmptyFields,
         }
+    }
+
+    /// The same page with fields of its own.
+    pub(super) fn with<More>(self, more: More) -> Connection<Node, More> {
+        let Self { edges, has_previous_page, has_next_page, reached, total, more: EmptyFields } = self;
+        Connection { edges, has_previous_page, has_next_page, reached, total, more }
     }
 
     /// The same page of a search that looked on to the row at `key`, without finding more.
@@ -151,7 +159,7 @@ impl<Node> Connection<Node> {
     }
 }
 
-impl<Node: ObjectType> TypeName for Connection<Node> {
+impl<Node: ObjectType, More: ObjectType> TypeName for Connection<Node, More> {
     fn type_name() -> Cow<'static, str> {
         format!("{}Connection", Node::type_name()).into()
     }
@@ -159,7 +167,7 @@ impl<Node: ObjectType> TypeName for Connection<Node> {
 
 /// A page of a list, paged as Relay's cursor connections.
 #[Object(name_type)]
-impl<Node: ObjectType> Connection<Node> {
+impl<Node: ObjectType, More: ObjectType> Connection<Node, More> {
     /// The items with their cursors.
     async fn edges(&self) -> &[Edge<Node>] {
         &self.edges
@@ -184,6 +192,12 @@ impl<Node: ObjectType> Connection<Node> {
     /// How many items the whole list has. Counted only when asked for.
     async fn total_count(&self) -> Result<BigInt, ApiError> {
         (self.total)().await.map(BigInt)
+    }
+
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "what the macro makes of it awaits it")]
+    async fn more(&self) -> &More {
+        &self.more
     }
 }
 

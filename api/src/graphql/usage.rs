@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use async_graphql::{Enum, Object, SimpleObject};
+use async_graphql::{Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use entity::ids::UserId;
 
 use super::{
     cost::Cost,
@@ -12,37 +11,31 @@ use super::{
     loaders::ClusterHours,
     scalar::{BigInt, Date},
     scope::AccountScope,
-    user::User,
 };
-use crate::{
-    domain::{cost::RateCard, usage},
-    store::{DayUsage, FunctionUsage, UsageBy},
-};
-
-/// Rows of usage a query may have.
-const MAX_ROWS: u64 = 10_000;
+use crate::{domain::usage, store::FunctionUsage};
 
 /// Hours of usage read at once, over all clusters that are asked for.
 pub(super) const MAX_HOURS: u64 = 10_000;
 
 /// Days after which there are none, far in the future.
-const FOREVER: i64 = 4_000_000;
+pub(super) const FOREVER: i64 = 4_000_000;
 
 /// What was used, and what it cost.
 pub(super) struct Usage {
-    usage: usage::Usage,
-    costs: Vec<Cost>,
+    scope: AccountScope,
+    /// By day, since rates change from day to day.
+    days: BTreeMap<i64, usage::Usage>,
+    sum: usage::Usage,
 }
 
 impl Usage {
-    /// What was used in some days, priced at the rates of each.
-    pub(super) fn of_days(rates: &RateCard, days: &BTreeMap<i64, usage::Usage>) -> Self {
+    /// What was used in some days.
+    pub(super) fn of_days(scope: &AccountScope, days: BTreeMap<i64, usage::Usage>) -> Self {
         let mut sum = usage::Usage::default();
         for usage in days.values() {
             sum += *usage;
         }
-        let costs = rates.cost(days.iter().map(|(day, usage)| (*day, usage)));
-        Self { usage: sum, costs: costs.into_iter().map(Cost).collect() }
+        Self { scope: scope.clone(), days, sum }
     }
 }
 
@@ -51,90 +44,92 @@ impl Usage {
 impl Usage {
     /// Thread-seconds that were there, busy or idle: threads integrated over time.
     async fn cluster_seconds(&self) -> f64 {
-        seconds(self.usage.thread_us)
+        seconds(self.sum.thread_us)
     }
 
     /// Thread-seconds spent computing tasks that succeeded.
     async fn compute_seconds(&self) -> f64 {
-        seconds(self.usage.compute_us)
+        seconds(self.sum.compute_us)
     }
 
     /// Seconds spent fetching inputs from other workers.
     async fn transfer_seconds(&self) -> f64 {
-        seconds(self.usage.transfer_us)
+        seconds(self.sum.transfer_us)
     }
 
     /// Worker-seconds: workers integrated over time.
     async fn worker_seconds(&self) -> f64 {
-        seconds(self.usage.worker_us)
+        seconds(self.sum.worker_us)
     }
 
     /// The workers' memory limits in GiB, integrated over seconds; workers without a limit count nothing.
     async fn memory_gib_seconds(&self) -> f64 {
-        seconds(self.usage.memory_gib_us)
+        seconds(self.sum.memory_gib_us)
     }
 
     /// Thread-seconds without a task; null where Dask does not tell.
     async fn idle_seconds(&self) -> Option<f64> {
-        self.usage.idle_us.map(seconds)
+        self.sum.idle_us.map(seconds)
     }
 
     /// Thread-seconds spent moving data between memory and disk; null where Dask does not tell.
     async fn spill_seconds(&self) -> Option<f64> {
-        self.usage.spill_us.map(seconds)
+        self.sum.spill_us.map(seconds)
     }
 
     /// Share of the cluster's seconds that computed something, from 0 to 1; null if there were none.
     #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
     async fn utilization(&self) -> Option<f64> {
-        let whole = self.usage.thread_us;
-        (whole > 0).then(|| self.usage.compute_us as f64 / whole as f64)
+        let whole = self.sum.thread_us;
+        (whole > 0).then(|| self.sum.compute_us as f64 / whole as f64)
     }
 
     /// The thread-seconds by what the threads were doing; adds up to `clusterSeconds`.
     async fn causes(&self) -> Vec<CauseUsage> {
-        let causes = self.usage.causes().into_iter();
+        let causes = self.sum.causes().into_iter();
         causes.map(|(cause, time)| CauseUsage { cause: cause.into(), seconds: seconds(time) }).collect()
     }
 
     /// Times a task came to be in memory.
     async fn tasks(&self) -> BigInt {
-        BigInt(self.usage.tasks)
+        BigInt(self.sum.tasks)
     }
 
     /// Tasks that erred themselves.
     async fn tasks_erred(&self) -> BigInt {
-        BigInt(self.usage.tasks_erred)
+        BigInt(self.sum.tasks_erred)
     }
 
     /// Failed attempts that were tried again.
     async fn retries(&self) -> BigInt {
-        BigInt(self.usage.retries)
+        BigInt(self.sum.retries)
     }
 
     /// Errors recorded.
     async fn errors(&self) -> BigInt {
-        BigInt(self.usage.errors)
+        BigInt(self.sum.errors)
     }
 
     /// Bytes of results.
     async fn bytes(&self) -> BigInt {
-        BigInt(self.usage.bytes)
+        BigInt(self.sum.bytes)
     }
 
     /// Bytes written to disk for want of memory.
     async fn spilled_bytes(&self) -> BigInt {
-        BigInt(self.usage.spilled_bytes)
+        BigInt(self.sum.spilled_bytes)
     }
 
     /// Workers that joined.
     async fn workers(&self) -> BigInt {
-        BigInt(self.usage.workers)
+        BigInt(self.sum.workers)
     }
 
     /// What it cost: one amount for each currency and basis, empty if nothing was used.
-    async fn costs(&self) -> &[Cost] {
-        &self.costs
+    async fn costs(&self) -> Result<Vec<Cost>, ApiError> {
+        let rates = self.scope.rates().await?;
+        let costs = rates.cost(self.days.iter().map(|(day, usage)| (*day, usage)));
+        Ok(costs.into_iter().map(Cost).collect())
     }
 }
 
@@ -145,31 +140,6 @@ struct CauseUsage {
     cause: super::cost::UsageCause,
     /// Thread-seconds.
     seconds: f64,
-}
-
-/// How usage is put together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
-pub(super) enum UsageGrouping {
-    /// A row a day.
-    #[default]
-    Day,
-    /// A row a user.
-    User,
-    /// A row for each user and day: the cells of a heat-map.
-    UserAndDay,
-}
-
-/// What was used by a user, on a day, or both.
-#[derive(SimpleObject)]
-pub(super) struct UsageRow {
-    /// The day; null when days are put together.
-    day: Option<Date>,
-    /// The user; null when users are put together, and for clusters whose user left.
-    user: Option<User>,
-    /// Clusters that were there on that day; null when days are put together, since a cluster may see several.
-    clusters: Option<BigInt>,
-    /// What was used.
-    usage: Usage,
 }
 
 /// What the tasks of one function used.
@@ -218,41 +188,12 @@ pub(super) fn days(from: Option<Date>, to: Option<Date>) -> (i64, i64) {
 
 /// What an account used in some days.
 pub(super) async fn of_account(scope: &AccountScope, days: (i64, i64)) -> Result<Usage, ApiError> {
-    let rows = scope.store.usage_days(days, UsageBy::Day, FOREVER.unsigned_abs()).await?;
-    let by_day = rows.into_iter().map(|row| (row.day, row.usage)).collect();
-    let rates = scope.rates().await?;
-    Ok(Usage::of_days(rates, &by_day))
+    Ok(Usage::of_days(scope, scope.store.usage_days(days).await?))
 }
 
-/// The same in rows.
-pub(super) async fn rows(
-    scope: &AccountScope,
-    days: (i64, i64),
-    grouping: UsageGrouping,
-) -> Result<Vec<UsageRow>, ApiError> {
-    let by = if grouping == UsageGrouping::Day { UsageBy::Day } else { UsageBy::DayAndUser };
-    let found = scope.store.usage_days(days, by, MAX_ROWS + 1).await?;
-    if found.len() as u64 > MAX_ROWS {
-        let reason = format!("there are more than {MAX_ROWS} days of users, ask for less time");
-        return Err(ApiError::InvalidArgument { argument: "to", reason });
-    }
-    let rates = scope.rates().await?;
-    let mut groups: BTreeMap<(Option<i64>, UserId), Vec<DayUsage>> = BTreeMap::new();
-    for row in found {
-        let day = (grouping != UsageGrouping::User).then_some(row.day);
-        groups.entry((day, row.user)).or_default().push(row);
-    }
-    let users: Vec<UserId> = groups.keys().map(|(_, user)| *user).filter(|user| !user.0.is_nil()).collect();
-    let users = scope.loader.load_many(users).await?;
-    Ok(groups
-        .into_iter()
-        .map(|((day, user), rows)| UsageRow {
-            day: day.map(Date::from_number),
-            user: users.get(&user).map(|row| User::new(scope, row.clone())),
-            clusters: day.map(|_| BigInt(rows.iter().map(|row| row.clusters).sum())),
-            usage: Usage::of_days(rates, &rows.iter().map(|row| (row.day, row.usage)).collect()),
-        })
-        .collect())
+/// When a day begins.
+pub(super) fn start_of(day: i64) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp(day * 86_400, 0)
 }
 
 /// What a cluster used in the hours that begin from `from` to before `to`.
@@ -270,12 +211,11 @@ pub(super) async fn hours(
         let reason = format!("there are more than {MAX_HOURS} hours, ask for less time or fewer clusters");
         return Err(ApiError::InvalidArgument { argument: "to", reason });
     };
-    let rates = scope.rates().await?;
     Ok(found
         .into_iter()
         .map(|(hour, usage)| UsageHour {
             start: DateTime::from_timestamp(hour * 3600, 0).unwrap_or_default(),
-            usage: Usage::of_days(rates, &BTreeMap::from([(hour / 24, usage)])),
+            usage: Usage::of_days(scope, BTreeMap::from([(hour / 24, usage)])),
         })
         .collect())
 }

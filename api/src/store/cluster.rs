@@ -14,6 +14,7 @@ use sea_orm::{
 };
 
 use super::{
+    cluster_filter::ClusterFilter,
     data_policy,
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
@@ -25,63 +26,132 @@ use crate::domain::{
     report::Report,
 };
 
-/// The orders clusters can be listed in.
+/// An order clusters can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ClusterSort {
-    /// The scheduler that started last comes first.
-    NewestFirst,
-    /// The scheduler that started first comes first.
-    OldestFirst,
+pub struct ClusterSort {
+    /// By what.
+    pub by: ClusterSortBy,
+    /// Whether large and late ones come first.
+    pub descending: bool,
+}
+
+/// By what clusters can be ordered; each has an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClusterSortBy {
+    /// When the scheduler started.
+    StartedAt,
+    /// When it closed; what has not closed is later than all that has.
+    EndedAt,
+    /// How long it ran, or is known to have run.
+    Duration,
+    /// Thread-seconds it offered.
+    ThreadSeconds,
+    /// Thread-seconds it computed.
+    ComputeSeconds,
+    /// Errors recorded.
+    Errors,
+    /// Tasks it was given.
+    Tasks,
+    /// When it was last heard of.
+    LastSeenAt,
+}
+
+impl ClusterSortBy {
+    fn column(self) -> Column {
+        match self {
+            Self::StartedAt => Column::StartedAt,
+            Self::EndedAt => Column::EndedKey,
+            Self::Duration => Column::DurationMs,
+            Self::ThreadSeconds => Column::TotalThreadSeconds,
+            Self::ComputeSeconds => Column::TotalComputeSeconds,
+            Self::Errors => Column::TotalErrors,
+            Self::Tasks => Column::TotalTasks,
+            Self::LastSeenAt => Column::LastSeenAt,
+        }
+    }
+
+    fn position(self, row: &Model) -> KeyPart {
+        match self {
+            Self::StartedAt => row.started_at.into(),
+            Self::EndedAt => KeyPart::Integer(row.ended_key),
+            Self::Duration => KeyPart::Integer(row.duration_ms),
+            Self::ThreadSeconds => KeyPart::real(row.total_thread_seconds),
+            Self::ComputeSeconds => KeyPart::real(row.total_compute_seconds),
+            Self::Errors => KeyPart::Integer(row.total_errors),
+            Self::Tasks => KeyPart::Integer(row.total_tasks),
+            Self::LastSeenAt => row.last_seen_at.into(),
+        }
+    }
 }
 
 impl Sort for ClusterSort {
     type Entity = Entity;
 
     fn name(self) -> &'static str {
-        match self {
-            Self::NewestFirst => "started_at:desc",
-            Self::OldestFirst => "started_at:asc",
+        match (self.by, self.descending) {
+            (ClusterSortBy::StartedAt, false) => "started_at:asc",
+            (ClusterSortBy::StartedAt, true) => "started_at:desc",
+            (ClusterSortBy::EndedAt, false) => "ended_at:asc",
+            (ClusterSortBy::EndedAt, true) => "ended_at:desc",
+            (ClusterSortBy::Duration, false) => "duration:asc",
+            (ClusterSortBy::Duration, true) => "duration:desc",
+            (ClusterSortBy::ThreadSeconds, false) => "thread_seconds:asc",
+            (ClusterSortBy::ThreadSeconds, true) => "thread_seconds:desc",
+            (ClusterSortBy::ComputeSeconds, false) => "compute_seconds:asc",
+            (ClusterSortBy::ComputeSeconds, true) => "compute_seconds:desc",
+            (ClusterSortBy::Errors, false) => "errors:asc",
+            (ClusterSortBy::Errors, true) => "errors:desc",
+            (ClusterSortBy::Tasks, false) => "tasks:asc",
+            (ClusterSortBy::Tasks, true) => "tasks:desc",
+            (ClusterSortBy::LastSeenAt, false) => "last_seen_at:asc",
+            (ClusterSortBy::LastSeenAt, true) => "last_seen_at:desc",
         }
     }
 
     fn columns(self) -> Vec<Column> {
-        vec![Column::StartedAt, Column::Id]
+        vec![self.by.column(), Column::Id]
     }
 
     fn descending(self) -> bool {
-        self == Self::NewestFirst
+        self.descending
     }
 
     fn accepts(self, key: &Key) -> bool {
-        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Integer(_)])
+        let [position, KeyPart::Integer(_)] = key.0[..] else { return false };
+        match self.by {
+            ClusterSortBy::ThreadSeconds | ClusterSortBy::ComputeSeconds => position.is_real(),
+            _ => matches!(position, KeyPart::Integer(_)),
+        }
     }
 
     fn key(self, row: &Model) -> Key {
-        Key(vec![row.started_at.into(), row.id.into()])
+        Key(vec![self.by.position(row), row.id.into()])
     }
 }
 
 impl AccountStore {
-    /// A page of the account's clusters.
+    /// A page of the account's clusters that pass the filter.
     ///
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.cluster.page", skip_all)]
     pub async fn cluster_page(
         &self,
+        filter: &ClusterFilter,
         sort: ClusterSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+        let select = self.filtered_clusters(&filter.behind(sort, request));
+        page::fetch(&self.reads(), select, sort, request).await
     }
 
-    /// How many clusters the account has.
+    /// How many clusters pass the filter.
     ///
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.cluster.count", skip_all)]
-    pub async fn cluster_count(&self) -> Result<u64, StoreError> {
-        Ok(self.select::<Entity>().count(&self.reads()).await?)
+    pub async fn cluster_count(&self, filter: &ClusterFilter) -> Result<u64, StoreError> {
+        Ok(self.filtered_clusters(filter).count(&self.reads()).await?)
     }
 
     /// The clusters that exist among `ids`, in no particular order.
@@ -224,6 +294,9 @@ fn row(kept: Kept, report: &Report) -> Model {
     let Report { cluster, dropped, .. } = report;
     let totals = &cluster.totals;
     let text = |text: &Option<Text<2_048>>| text.as_ref().map(|text| text.as_str().to_owned());
+    let (started_at, reported_at) = (cluster.started_at.timestamp(), report.sent_at.timestamp());
+    // A final report without its own time closed when it was sent.
+    let closed_at = report.is_final.then(|| cluster.closed_at.unwrap_or(report.sent_at).timestamp());
     Model {
         account_id: kept.account_id,
         id: kept.id,
@@ -236,13 +309,12 @@ fn row(kept: Kept, report: &Report) -> Model {
         desired_state: kept.desired_state,
         sequence: report.sequence.get(),
         complete_until: kept.complete_until,
-        reported_at: report.sent_at.timestamp(),
+        reported_at,
         interval_seconds: report.interval_seconds.get(),
         first_seen_at: kept.first_seen_at,
         last_seen_at: kept.last_seen_at,
-        started_at: cluster.started_at.timestamp(),
-        // A final report without its own time closed when it was sent.
-        closed_at: report.is_final.then(|| cluster.closed_at.unwrap_or(report.sent_at).timestamp()),
+        started_at,
+        closed_at,
         close_reason: text(&cluster.close_reason),
         idle_since: cluster.idle_since.map(UnixTime::timestamp),
         workers: cluster.workers.get(),
@@ -260,6 +332,8 @@ fn row(kept: Kept, report: &Report) -> Model {
         total_workers: totals.workers.get(),
         peak_workers: totals.peak_workers.get(),
         peak_threads: totals.peak_threads.get(),
+        ended_key: closed_at.map_or(i64::MAX, |time| time.timestamp_millis()),
+        duration_ms: closed_at.unwrap_or(reported_at).timestamp_millis() - started_at.timestamp_millis(),
         environment_id: cluster.environment_id,
         dropped: Counts(dropped.counts()),
         receipt: kept.receipt,

@@ -48,8 +48,29 @@ pub struct Key(pub Vec<KeyPart>);
 pub enum KeyPart {
     /// A number, or a time in milliseconds.
     Integer(i64),
+    /// A number with a fraction that is not negative, so that its bits are ordered as it is. They come back exactly
+    /// from a cursor.
+    Real {
+        /// The bits of the number.
+        bits: i64,
+    },
     /// An identifier.
     Uuid(Uuid),
+}
+
+impl KeyPart {
+    /// A number that is not negative.
+    #[must_use]
+    pub fn real(number: f64) -> Self {
+        // Nothing is added but the sign of a zero, which would count as a bit.
+        Self::Real { bits: (number + 0.0).to_bits().cast_signed() }
+    }
+
+    /// Whether it can be one: cursors come from outside.
+    #[must_use]
+    pub fn is_real(self) -> bool {
+        matches!(self, Self::Real { bits } if f64::from_bits(bits.cast_unsigned()) >= 0.0)
+    }
 }
 
 impl From<entity::Timestamp> for KeyPart {
@@ -95,6 +116,7 @@ impl From<KeyPart> for Value {
     fn from(part: KeyPart) -> Self {
         match part {
             KeyPart::Integer(number) => number.into(),
+            KeyPart::Real { bits } => f64::from_bits(bits.cast_unsigned()).into(),
             KeyPart::Uuid(uuid) => uuid.into(),
         }
     }

@@ -5,6 +5,8 @@
 //! makes the marking wait, and the sums include it; or it comes later, and leaves the hour not folded again. Folds of
 //! one account wait for each other, which the lock on the account's row sees to (on SQLite, its only writer does).
 
+use std::collections::BTreeMap;
+
 use entity::{
     account, function_usage_day,
     ids::{AccountId, UserId},
@@ -28,7 +30,7 @@ use super::{
 use crate::domain::usage::Usage;
 
 /// The columns that tell how much a function used, which hours and days share.
-const FUNCTION_SUMS: [&str; 5] = ["compute_us", "transfer_us", "tasks", "tasks_erred", "bytes"];
+pub(super) const FUNCTION_SUMS: [&str; 5] = ["compute_us", "transfer_us", "tasks", "tasks_erred", "bytes"];
 
 /// Days that are looked up at once.
 pub(crate) const MAX_DUE: u64 = 1_000;
@@ -189,28 +191,6 @@ async fn insert_sums(
     Ok(())
 }
 
-/// How days are put together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UsageBy {
-    /// The users of a day as one.
-    Day,
-    /// Each user's day by itself.
-    DayAndUser,
-}
-
-/// What was used in one day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DayUsage {
-    /// Whole days since 1970-01-01 UTC.
-    pub day: i64,
-    /// Whose clusters used it; the nil UUID for those whose user is gone or is not asked for.
-    pub user: UserId,
-    /// Clusters that were there.
-    pub clusters: i64,
-    /// What they used.
-    pub usage: Usage,
-}
-
 /// What the tasks of one function used in some days.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
 pub struct FunctionUsage {
@@ -228,56 +208,47 @@ pub struct FunctionUsage {
     pub bytes: i64,
 }
 
+impl FunctionUsage {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, more: &Self) -> Self {
+        Self {
+            prefix: self.prefix,
+            compute_us: self.compute_us.saturating_add(more.compute_us),
+            transfer_us: self.transfer_us.saturating_add(more.transfer_us),
+            tasks: self.tasks.saturating_add(more.tasks),
+            tasks_erred: self.tasks_erred.saturating_add(more.tasks_erred),
+            bytes: self.bytes.saturating_add(more.bytes),
+        }
+    }
+}
+
 #[derive(Debug, FromQueryResult)]
 struct DayRow {
     day: i64,
-    user_id: Option<UserId>,
-    clusters: i64,
     #[sea_orm(nested)]
     sums: Sums,
 }
 
 impl AccountStore {
-    /// What the account used in the days from `from` to before `to`, the first day first, at most `limit` rows.
+    /// What the account used in the days from `from` to before `to`, by day.
     ///
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.usage_day.days", skip_all)]
-    pub async fn usage_days(
-        &self,
-        (from, to): (i64, i64),
-        by: UsageBy,
-        limit: u64,
-    ) -> Result<Vec<DayUsage>, StoreError> {
+    pub async fn usage_days(&self, (from, to): (i64, i64)) -> Result<BTreeMap<i64, Usage>, StoreError> {
         let mut select = self
             .select::<Entity>()
             .select_only()
             .column(Column::Day)
-            .expr_as(sum_of("clusters"), "clusters")
             .filter(Column::Day.gte(from))
             .filter(Column::Day.lt(to))
-            .group_by(Column::Day)
-            .order_by_asc(Column::Day)
-            .limit(limit);
-        select = match by {
-            UsageBy::Day => select.expr_as(Expr::cust("NULL"), "user_id"),
-            UsageBy::DayAndUser => {
-                select.column(Column::UserId).group_by(Column::UserId).order_by_asc(Column::UserId)
-            }
-        };
+            .group_by(Column::Day);
         for column in SUMS {
             select = select.expr_as(sum_of(column), column);
         }
         let rows: Vec<DayRow> = select.into_model().all(&self.reads()).await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| DayUsage {
-                day: row.day,
-                user: row.user_id.unwrap_or(UserId(Uuid::nil())),
-                clusters: row.clusters,
-                usage: row.sums.into(),
-            })
-            .collect())
+        Ok(rows.into_iter().map(|row| (row.day, row.sums.into())).collect())
     }
 
     /// What the functions of the account used in the days from `from` to before `to`, the most compute time first.

@@ -1,0 +1,291 @@
+//! Lists of clusters: which, in what order, and what all of them come to.
+
+use async_graphql::{Enum, ID, InputObject, Object, SimpleObject};
+use chrono::{DateTime, Utc};
+use entity::ids::UserId;
+
+use super::{
+    cluster::{Cluster, ClusterState},
+    connection::{Connection, PageArguments},
+    error::ApiError,
+    id::GlobalId,
+    scalar::BigInt,
+    scope::AccountScope,
+};
+use crate::store::{self, AccountStore, ClusterSort, ClusterSortBy, VersionFilter};
+
+/// Users a filter names at the most, since each is a value of the statement.
+const MAX_USERS: usize = 100;
+
+/// Characters of a text that is searched for.
+const MAX_TEXT: usize = 200;
+
+/// Longer than any cluster runs, and far from what is too large for a number of milliseconds.
+const MAX_SECONDS: f64 = 1e12;
+
+/// A page of clusters, with what all clusters of the list come to.
+pub(super) type ClusterConnection = Connection<Cluster, Aggregates>;
+
+/// Which clusters a list has: those that pass every condition that is given.
+#[derive(Debug, Default, InputObject)]
+pub(super) struct ClusterFilter {
+    /// Only clusters in one of these states.
+    states: Option<Vec<ClusterState>>,
+    /// Only clusters that report with the token of one of these users, at most 100.
+    users: Option<Vec<ID>>,
+    /// Only clusters whose scheduler started in this time, by its own clock.
+    started_in: Option<TimeRange>,
+    /// Only clusters that closed in this time, by their own clock.
+    ended_in: Option<TimeRange>,
+    /// Only running clusters that had no work for at least so many seconds when they last reported, by their own clock.
+    idle_for_seconds: Option<f64>,
+    /// Only clusters that ran for at least so many seconds; for running ones, as far as they reported.
+    min_duration_seconds: Option<f64>,
+    /// Only clusters with recorded errors (true), or only those without (false).
+    has_errors: Option<bool>,
+    /// Only clusters whose `name` or `schedulerId` contains this text, 1 to 200 characters. The letters A to Z are the
+    /// same in upper and lower case.
+    search: Option<String>,
+    /// Only clusters whose scheduler runs on this package.
+    package: Option<PackageFilter>,
+}
+
+/// A time: from a moment to before another. It is open where one is not given.
+#[derive(Clone, Copy, Debug, InputObject)]
+pub(super) struct TimeRange {
+    /// The first moment.
+    from: Option<DateTime<Utc>>,
+    /// The moment after the last one.
+    to: Option<DateTime<Utc>>,
+}
+
+/// A package that is installed: in any version unless one is given.
+#[derive(Debug, InputObject)]
+pub(super) struct PackageFilter {
+    /// Its name, 1 to 200 characters; `python` for Python itself.
+    name: String,
+    /// Only in exactly this version, 1 to 200 characters.
+    version: Option<String>,
+    /// Only in versions that begin with this text, 1 to 200 characters: `2.1.` finds 2.1.0 and not 2.10.
+    version_prefix: Option<String>,
+}
+
+/// How clusters are ordered. Those that are equal come in the order of their `number`.
+#[derive(Clone, Copy, Debug, Default, InputObject)]
+pub(super) struct ClusterOrder {
+    /// By what.
+    #[graphql(default)]
+    field: ClusterOrderField,
+    /// In which direction.
+    #[graphql(default)]
+    direction: OrderDirection,
+}
+
+/// By what clusters can be ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
+#[graphql(remote = "ClusterSortBy")]
+pub(super) enum ClusterOrderField {
+    /// When the scheduler started.
+    #[default]
+    StartedAt,
+    /// When it closed; clusters that have not closed are later than all that have.
+    EndedAt,
+    /// How long it ran, as `durationSeconds` tells.
+    Duration,
+    /// Thread-seconds it offered.
+    #[graphql(name = "CLUSTER_SECONDS")]
+    ThreadSeconds,
+    /// Thread-seconds spent computing tasks that succeeded.
+    ComputeSeconds,
+    /// Errors recorded.
+    Errors,
+    /// Tasks the scheduler was given.
+    Tasks,
+    /// When the server last heard of it.
+    LastSeenAt,
+}
+
+/// The direction of an order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
+pub(super) enum OrderDirection {
+    /// Small and early first.
+    Asc,
+    /// Large and late first.
+    #[default]
+    Desc,
+}
+
+impl From<ClusterOrder> for ClusterSort {
+    fn from(order: ClusterOrder) -> Self {
+        Self { by: order.field.into(), descending: order.direction == OrderDirection::Desc }
+    }
+}
+
+/// A page of the clusters of an account that pass a filter.
+pub(super) async fn clusters(
+    scope: &AccountScope,
+    filter: ClusterFilter,
+    order: ClusterOrder,
+    page: PageArguments,
+) -> Result<ClusterConnection, ApiError> {
+    let sort = order.into();
+    let request = page.request(sort)?;
+    let filter = filter.check(scope)?;
+    let page = scope.store.cluster_page(&filter, sort, &request).await?;
+    let aggregates = Aggregates { store: scope.store.clone(), filter: filter.clone() };
+    let store = scope.store.clone();
+    let total = Box::new(move || {
+        let (store, filter) = (store.clone(), filter.clone());
+        let count = async move { Ok(i64::try_from(store.cluster_count(&filter).await?).unwrap_or(i64::MAX)) };
+        Box::pin(count) as _
+    });
+    Ok(Connection::new(page, sort, |row| Cluster::new(scope, row), total).with(aggregates))
+}
+
+impl ClusterFilter {
+    fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
+        let users = self.users.map(|users| of_account(scope, &users)).transpose()?;
+        if let Some(text) = &self.search {
+            bounded_text("search", text)?;
+        }
+        Ok(store::ClusterFilter {
+            states: self.states.map(|states| states.into_iter().map(Into::into).collect()),
+            users,
+            started_in: self.started_in.map_or((None, None), TimeRange::milliseconds),
+            // What has not ended is in no time, not even in one that is open.
+            ended_in: self.ended_in.map_or((None, None), |range| {
+                let (from, to) = range.milliseconds();
+                (from, to.or(Some(i64::MAX)))
+            }),
+            idle_for_ms: self
+                .idle_for_seconds
+                .map(|time| milliseconds("idleForSeconds", time))
+                .transpose()?,
+            lasting_ms: self
+                .min_duration_seconds
+                .map(|time| milliseconds("minDurationSeconds", time))
+                .transpose()?,
+            has_errors: self.has_errors,
+            search: self.search,
+            package: self.package.map(PackageFilter::check).transpose()?,
+        })
+    }
+}
+
+impl TimeRange {
+    fn milliseconds(self) -> (Option<i64>, Option<i64>) {
+        // Times are stored in whole milliseconds, so those from a part of one on begin with the next.
+        let whole = |time: DateTime<Utc>| {
+            time.timestamp_millis() + i64::from(!time.timestamp_subsec_nanos().is_multiple_of(1_000_000))
+        };
+        (self.from.map(whole), self.to.map(whole))
+    }
+}
+
+impl PackageFilter {
+    fn check(self) -> Result<store::PackageFilter, ApiError> {
+        bounded_text("name", &self.name)?;
+        let version = match (self.version, self.version_prefix) {
+            (Some(_), Some(_)) => {
+                return Err(invalid(
+                    "versionPrefix",
+                    "only one of 'version' and 'versionPrefix' can be given",
+                ));
+            }
+            (Some(version), None) => {
+                bounded_text("version", &version)?;
+                VersionFilter::Is(version)
+            }
+            (None, Some(begin)) => {
+                bounded_text("versionPrefix", &begin)?;
+                VersionFilter::StartsWith(begin)
+            }
+            (None, None) => VersionFilter::Any,
+        };
+        Ok(store::PackageFilter { name: self.name, version })
+    }
+}
+
+/// Users whose identifiers are of this account; those of another are of nobody.
+fn of_account(scope: &AccountScope, ids: &[ID]) -> Result<Vec<UserId>, ApiError> {
+    if ids.len() > MAX_USERS {
+        return Err(invalid("users", &format!("must be at most {MAX_USERS}")));
+    }
+    let user = |id| match GlobalId::parse(id) {
+        Some(GlobalId::User(account, user)) if account == scope.account.id => Ok(user),
+        _ => Err(ApiError::NotFound("user")),
+    };
+    ids.iter().map(user).collect()
+}
+
+fn bounded_text(argument: &'static str, text: &str) -> Result<(), ApiError> {
+    if !(1..=MAX_TEXT).contains(&text.chars().count()) {
+        return Err(invalid(argument, &format!("must have 1 to {MAX_TEXT} characters")));
+    }
+    // PostgreSQL takes no such text, and none is stored.
+    if text.contains('\0') {
+        return Err(invalid(argument, "must not contain U+0000"));
+    }
+    Ok(())
+}
+
+fn milliseconds(argument: &'static str, seconds: f64) -> Result<i64, ApiError> {
+    if !(0.0..=MAX_SECONDS).contains(&seconds) {
+        return Err(invalid(argument, &format!("must be between 0 and {MAX_SECONDS}")));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it has been looked at")]
+    Ok((seconds * 1e3).ceil() as i64)
+}
+
+fn invalid(argument: &'static str, reason: &str) -> ApiError {
+    ApiError::InvalidArgument { argument, reason: reason.to_owned() }
+}
+
+/// What a list of clusters has besides its page.
+pub(super) struct Aggregates {
+    store: AccountStore,
+    filter: store::ClusterFilter,
+}
+
+/// What a list of clusters has besides its page.
+#[Object]
+impl Aggregates {
+    /// Sums over all clusters that pass the filter, whatever the page. Summed only when asked for.
+    async fn aggregates(&self) -> Result<Totals, ApiError> {
+        let totals = self.store.cluster_totals(&self.filter).await?;
+        Ok(Totals {
+            clusters: BigInt(totals.clusters),
+            cluster_seconds: totals.thread_seconds,
+            compute_seconds: totals.compute_seconds,
+            tasks: BigInt(totals.tasks),
+            tasks_succeeded: BigInt(totals.tasks_succeeded),
+            tasks_erred: BigInt(totals.tasks_erred),
+            workers: BigInt(totals.workers),
+            bytes: BigInt(totals.bytes),
+            errors: BigInt(totals.errors),
+        })
+    }
+}
+
+/// Sums over the whole lives of some clusters.
+#[derive(SimpleObject)]
+pub(super) struct Totals {
+    /// How many clusters they are.
+    clusters: BigInt,
+    /// Thread-seconds they offered, busy or idle: threads integrated over time.
+    cluster_seconds: f64,
+    /// Thread-seconds spent computing tasks that succeeded.
+    compute_seconds: f64,
+    /// Tasks the schedulers were given.
+    tasks: BigInt,
+    /// Times a task came to be in memory; a task computed again counts again.
+    tasks_succeeded: BigInt,
+    /// Tasks that erred themselves, without those that only depend on one.
+    tasks_erred: BigInt,
+    /// Workers that ever joined.
+    workers: BigInt,
+    /// Bytes of all results produced.
+    bytes: BigInt,
+    /// Errors recorded.
+    errors: BigInt,
+}

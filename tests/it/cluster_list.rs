@@ -1,0 +1,249 @@
+//! Lists of clusters: which pass a filter, in what order, and what they come to.
+
+use harness::{Member, ReportBuilder, TestApp, uuid};
+use sea_orm::ConnectionTrait;
+use serde_json::{Value, json};
+
+/// When the first of them started: 2026-11-20T11:00:00Z.
+const STARTED_AT: f64 = 1_795_172_400.0;
+
+const LIST: &str = "query($filter: ClusterFilter, $order: ClusterOrder! = { direction: ASC }) { viewer { account {
+    clusters(filter: $filter, orderBy: $order, first: 100) { totalCount nodes { schedulerId }
+        aggregates { clusters clusterSeconds computeSeconds tasks tasksSucceeded tasksErred workers bytes errors } } } } }";
+
+async fn list(member: &Member, variables: Value) -> (String, Value) {
+    let what = variables.to_string();
+    let mut clusters = member.query(LIST, variables).await["viewer"]["account"]["clusters"].take();
+    let nodes = clusters["nodes"].as_array().unwrap();
+    let names: Vec<_> = nodes.iter().map(|node| node["schedulerId"].as_str().unwrap()).collect();
+    assert_eq!(clusters["totalCount"], names.len(), "{what}");
+    assert_eq!(clusters["aggregates"]["clusters"], names.len(), "{what}");
+    let names = names.join(" ");
+    (names, clusters["aggregates"].take())
+}
+
+/// A cluster that started so many minutes after the first one and was known for so many seconds; closed if `is_final`.
+fn cluster(name: &str, minutes: i32, seconds: f64, is_final: bool) -> ReportBuilder {
+    let started_at = STARTED_AT + 60.0 * f64::from(minutes);
+    let report = ReportBuilder::new(name, 1)
+        .with("/cluster/started_at", started_at)
+        .with("/sent_at", started_at + seconds)
+        .with("/final", is_final);
+    if is_final { report.with("/cluster/closed_at", started_at + seconds) } else { report }
+}
+
+fn environment(number: u128, python: &str, packages: &Value) -> Value {
+    json!([{ "id": uuid(number), "python": python, "packages": packages }])
+}
+
+/// Five clusters of two users: `a`, `b` and `c` of ada, `d` and `e` of bob.
+async fn five(app: &TestApp) -> (Member, Member) {
+    let ada = app.account("ada").await;
+    let bob = app.member("bob", "ada").await;
+    let totals = |tasks: i64, errors: i64, compute: f64, threads: f64| {
+        json!({ "tasks": tasks, "tasks_succeeded": tasks - errors, "tasks_erred": errors, "errors": errors,
+            "compute_seconds": compute, "transfer_seconds": 0.0, "thread_seconds": threads, "bytes": 10 * tasks,
+            "workers": 2, "peak_workers": 2, "peak_threads": 4 })
+    };
+    let packages = json!({ "dask": "2026.1.0", "numpy": "2.1.0", "lz4": null, "we.i\"rd": "1", "7": "7.0" });
+    app.set_clock("2026-11-20T12:05:00Z");
+    let report = cluster("a", 0, 600.0, true)
+        .with("/cluster/name", "ETL 100%_done!")
+        .with("/cluster/totals", totals(10, 0, 2.5, 8.0))
+        .with("/cluster/environment_id", uuid(1))
+        .with("/environments", environment(1, "3.12.1", &packages));
+    ada.reported(&report.build()).await;
+    app.set_clock("2026-11-20T12:04:00Z");
+    // Busy until half a minute ago.
+    let report = cluster("b", 1, 900.0, false)
+        .with("/cluster/name", "etl 100 x_done")
+        .with("/cluster/idle_since", STARTED_AT + 60.0 + 870.0)
+        .with("/cluster/totals", totals(40, 3, 0.1, 40.0))
+        .with("/cluster/environment_id", uuid(2))
+        .with("/environments", environment(2, "3.13.0", &json!({ "dask": "2026.2.0", "numpy": "2.10.0" })));
+    ada.reported(&report.build()).await;
+    app.set_clock("2026-11-20T12:03:00Z");
+    // Idle for ten minutes, and then closed.
+    let report = cluster("c", 2, 1_200.0, true)
+        .with("/cluster/idle_since", STARTED_AT + 120.0 + 600.0)
+        .with("/cluster/totals", totals(10, 1, 0.3, 0.1));
+    ada.reported(&report.build()).await;
+    app.set_clock("2026-11-20T12:02:00Z");
+    let report = cluster("d", 3, 1_000.0, false)
+        .with("/cluster/idle_since", STARTED_AT + 180.0 + 400.0)
+        .with("/cluster/totals", totals(0, 0, 0.0, 0.0))
+        .with("/cluster/environment_id", uuid(9));
+    bob.reported(&report.build()).await;
+    app.set_clock("2026-11-20T12:01:00Z");
+    let report = cluster("e", 4, 30.5, true).with("/cluster/totals", totals(7, 0, 100.0, 100.0));
+    bob.reported(&report.build()).await;
+    (ada, bob)
+}
+
+#[tokio::test]
+async fn a_filter_passes_what_holds_all_of_its_conditions() {
+    let app = TestApp::start().await;
+    let (ada, bob) = five(&app).await;
+    let user = async |member: &Member| {
+        member.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].take()
+    };
+    let (ada_id, bob_id) = (user(&ada).await, user(&bob).await);
+    let cases = [
+        (json!({}), "a b c d e"),
+        (json!({ "states": ["RUNNING"] }), "b d"),
+        (json!({ "states": ["CLOSED"] }), "a c e"),
+        (json!({ "states": ["RUNNING", "CLOSED"] }), "a b c d e"),
+        (json!({ "states": [] }), ""),
+        (json!({ "users": [ada_id] }), "a b c"),
+        (json!({ "users": [bob_id] }), "d e"),
+        (json!({ "users": [bob_id, ada_id] }), "a b c d e"),
+        // b started at 11:01, c at 11:02.
+        (json!({ "startedIn": { "from": "2026-11-20T11:01:00Z" } }), "b c d e"),
+        (json!({ "startedIn": { "to": "2026-11-20T11:02:00Z" } }), "a b"),
+        (json!({ "startedIn": { "from": "2026-11-20T11:01:00Z", "to": "2026-11-20T11:02:00Z" } }), "b"),
+        (json!({ "startedIn": {} }), "a b c d e"),
+        // a closed at 11:10:00, e at 11:04:30.5, c at 11:22.
+        (json!({ "endedIn": { "from": "2026-11-20T11:10:00Z" } }), "a c"),
+        (json!({ "endedIn": { "to": "2026-11-20T11:10:00Z" } }), "e"),
+        (json!({ "endedIn": { "from": "2026-11-20T11:04:30.5Z", "to": "2026-11-20T11:10:00.001Z" } }), "a e"),
+        (json!({ "endedIn": {} }), "a c e"),
+        (json!({ "idleForSeconds": 0 }), "b d"),
+        (json!({ "idleForSeconds": 30 }), "b d"),
+        (json!({ "idleForSeconds": 30.001 }), "d"),
+        (json!({ "idleForSeconds": 600 }), "d"),
+        (json!({ "idleForSeconds": 601 }), ""),
+        (json!({ "minDurationSeconds": 30.5 }), "a b c d e"),
+        (json!({ "minDurationSeconds": 600 }), "a b c d"),
+        (json!({ "minDurationSeconds": 901 }), "c d"),
+        (json!({ "hasErrors": true }), "b c"),
+        (json!({ "hasErrors": false }), "a d e"),
+        (json!({ "search": "eTl" }), "a b"),
+        (json!({ "search": "100%" }), "a"),
+        (json!({ "search": "%_d" }), "a"),
+        (json!({ "search": "_" }), "a b"),
+        (json!({ "search": "!" }), "a"),
+        (json!({ "search": "d" }), "a b d"),
+        (json!({ "package": { "name": "numpy" } }), "a b"),
+        (json!({ "package": { "name": "numpy", "version": "2.1.0" } }), "a"),
+        (json!({ "package": { "name": "numpy", "version": "2.1" } }), ""),
+        (json!({ "package": { "name": "numpy", "versionPrefix": "2.1" } }), "a b"),
+        (json!({ "package": { "name": "numpy", "versionPrefix": "2.1." } }), "a"),
+        (json!({ "package": { "name": "lz4" } }), ""),
+        (json!({ "package": { "name": "we.i\"rd", "version": "1" } }), "a"),
+        (json!({ "package": { "name": "7" } }), "a"),
+        (json!({ "package": { "name": "$" } }), ""),
+        (json!({ "package": { "name": "python", "versionPrefix": "3.12" } }), "a"),
+        (json!({ "package": { "name": "python" } }), "a b"),
+        (json!({ "states": ["CLOSED"], "users": [ada_id], "hasErrors": true, "minDurationSeconds": 1 }), "c"),
+    ];
+    for (filter, expected) in cases {
+        let (names, _) = list(&ada, json!({ "filter": filter })).await;
+        assert_eq!(names, expected, "{filter}");
+    }
+    assert_eq!(list(&ada, json!({ "filter": null })).await.0, "a b c d e");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn every_order_is_by_its_values_and_then_by_number() {
+    let app = TestApp::start().await;
+    let (ada, _) = five(&app).await;
+    // The clock went backwards between them, so the number of e is the least.
+    for (field, ascending) in [
+        ("STARTED_AT", "a b c d e"),
+        ("ENDED_AT", "e a c d b"),
+        ("DURATION", "e a b d c"),
+        ("CLUSTER_SECONDS", "d c a b e"),
+        ("COMPUTE_SECONDS", "d b c a e"),
+        ("ERRORS", "e d a c b"),
+        ("TASKS", "d e c a b"),
+        ("LAST_SEEN_AT", "e d c b a"),
+    ] {
+        let (names, _) = list(&ada, json!({ "order": { "field": field, "direction": "ASC" } })).await;
+        assert_eq!(names, ascending, "{field}");
+        let (names, _) = list(&ada, json!({ "order": { "field": field } })).await;
+        assert_eq!(names.chars().rev().collect::<String>(), ascending, "{field}");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_cluster_came_to_is_ordered_as_it_last_told() {
+    let app = TestApp::start().await;
+    let (ada, _) = five(&app).await;
+    // d closes; then a report from before that arrives.
+    let d = cluster("d", 3, 1_500.0, true).with("/sequence", 3);
+    ada.reported(&d.build()).await;
+    ada.reported(&cluster("d", 3, 2_000.0, false).with("/sequence", 2).build()).await;
+    for (field, ascending) in [("ENDED_AT", "e a c d b"), ("DURATION", "e a b c d")] {
+        let (names, _) = list(&ada, json!({ "order": { "field": field, "direction": "ASC" } })).await;
+        assert_eq!(names, ascending, "{field}");
+    }
+    let query = "{ viewer { account { clusters(orderBy: { field: DURATION }, first: 2) { nodes { durationSeconds } } } } }";
+    let nodes = ada.query(query, json!({})).await["viewer"]["account"]["clusters"]["nodes"].take();
+    assert_eq!(nodes, json!([{ "durationSeconds": 1_500.0 }, { "durationSeconds": 1_200.0 }]));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn aggregates_are_of_all_that_pass_whatever_the_page() {
+    let app = TestApp::start().await;
+    let (ada, _) = five(&app).await;
+    let sums = |clusters: i64, threads: f64, compute: f64, tasks: i64, errors: i64| {
+        json!({ "clusters": clusters, "clusterSeconds": threads, "computeSeconds": compute, "tasks": tasks,
+            "tasksSucceeded": tasks - errors, "tasksErred": errors, "workers": 2 * clusters, "bytes": 10 * tasks,
+            "errors": errors })
+    };
+    let (_, all) = list(&ada, json!({})).await;
+    assert_eq!(all, sums(5, 148.1, 102.9, 67, 4));
+    let (_, closed) = list(&ada, json!({ "filter": { "states": ["CLOSED"] } })).await;
+    assert_eq!(closed, sums(3, 108.1, 102.8, 27, 1));
+    let (_, none) = list(&ada, json!({ "filter": { "states": [] } })).await;
+    assert_eq!(none, sums(0, 0.0, 0.0, 0, 0));
+    let query = "query($after: String) { viewer { account { clusters(first: 2, after: $after) {
+        aggregates { tasks } pageInfo { endCursor } } } } }";
+    let mut after = Value::Null;
+    for _ in 0..3 {
+        let clusters =
+            ada.query(query, json!({ "after": after })).await["viewer"]["account"]["clusters"].take();
+        assert_eq!(clusters["aggregates"], json!({ "tasks": 67 }));
+        after = clusters["pageInfo"]["endCursor"].clone();
+    }
+    // Numbers that no integer of the database holds the sum of.
+    let database = app.database.connection().await;
+    database.execute_unprepared("UPDATE clusters SET total_bytes = 9223372036854775807").await.unwrap();
+    assert_eq!(list(&ada, json!({})).await.1["bytes"], i64::MAX);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_filter_is_refused_and_named() {
+    let app = TestApp::start().await;
+    let (ada, _) = five(&app).await;
+    let long = "x".repeat(201);
+    for (filter, message) in [
+        (json!({ "search": "" }), "argument 'search': must have 1 to 200 characters"),
+        (json!({ "search": long }), "argument 'search': must have 1 to 200 characters"),
+        (json!({ "search": "a\u{0}" }), "argument 'search': must not contain U+0000"),
+        (json!({ "package": { "name": long } }), "argument 'name': must have 1 to 200 characters"),
+        (
+            json!({ "package": { "name": "x", "version": "" } }),
+            "argument 'version': must have 1 to 200 characters",
+        ),
+        (
+            json!({ "package": { "name": "x", "version": "1", "versionPrefix": "1" } }),
+            "argument 'versionPrefix': only one of 'version' and 'versionPrefix' can be given",
+        ),
+        (json!({ "idleForSeconds": -1 }), "argument 'idleForSeconds': must be between 0 and 1000000000000"),
+        (
+            json!({ "minDurationSeconds": 1e300 }),
+            "argument 'minDurationSeconds': must be between 0 and 1000000000000",
+        ),
+        (json!({ "users": vec!["x"; 101] }), "argument 'users': must be at most 100"),
+        (json!({ "users": ["x"] }), "there is no such user"),
+    ] {
+        let answer = ada.ask(LIST, json!({ "filter": filter })).await;
+        assert_eq!(answer["errors"][0]["message"], message, "{filter}");
+    }
+    app.stop().await;
+}
