@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # A server on a temporary store, a real Dask cluster that reports to it, a workload with one error, and the
-# GraphQL answer about it, checked. DEMO_KEEP=1 keeps the server running afterwards.
+# GraphQL answer about it, checked. DEMO_KEEP=1 keeps the server running afterwards; DEMO_PROGRAM is a server
+# that is built already.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 profile=${PROFILE:-dev}
-cargo build --package galvo --bin galvo --profile "$profile"
-galvo=$target_dir/${profile/#dev/debug}/galvo
+galvo=${DEMO_PROGRAM:-}
+if [[ -z $galvo ]]; then
+  cargo build --package galvo --bin galvo --profile "$profile"
+  galvo=$target_dir/${profile/#dev/debug}/galvo
+fi
 python=$(find_python 11 12 13 10 9)
 python=$(python_env demo "$python" dask distributed numpy -e ./python)
 
