@@ -35,7 +35,7 @@ pub struct ClusterSort {
     pub descending: bool,
 }
 
-/// By what clusters can be ordered; each has an index.
+/// By what clusters can be ordered. Times have an index; the others read all clusters that pass the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClusterSortBy {
     /// When the scheduler started.
