@@ -16,12 +16,13 @@ use crate::{
 };
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 10] = [
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
     "GALVO_LISTEN",
     "GALVO_LOG",
     "GALVO_LOG_FORMAT",
+    "GALVO_MAX_QUERY_COST",
     "GALVO_MIN_REPORT_INTERVAL",
     "GALVO_REPORTS_PER_SECOND",
     SECRET_KEY,
@@ -109,6 +110,9 @@ pub struct ServeArgs {
     /// Reports per second taken from one token, over some seconds; more are told to come back later.
     #[arg(long, env = "GALVO_REPORTS_PER_SECOND", default_value = "200")]
     reports_per_second: String,
+    /// What one GraphQL request may cost, in fields of its answer; `docs/graphql.md` tells how it is reckoned.
+    #[arg(long, env = "GALVO_MAX_QUERY_COST", default_value = "200000")]
+    max_query_cost: String,
     /// On an empty store, make the account `default`, the user `admin` and a token, and print the token.
     #[arg(long)]
     bootstrap: bool,
@@ -262,6 +266,8 @@ pub struct ServeConfig {
     pub min_report_interval: Duration,
     /// Reports per second taken from one token.
     pub reports_per_second: u32,
+    /// What one GraphQL request may cost, in fields of its answer.
+    pub max_query_cost: u32,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
     /// Whether the background jobs run by themselves.
@@ -398,10 +404,12 @@ impl ServeArgs {
         let listen = problems.read("listen", &self.listen);
         let interval = problems.within("min-report-interval", &self.min_report_interval, (0.1, 600.0));
         let reports = problems.within("reports-per-second", &self.reports_per_second, (1, 1_000_000));
+        let cost = problems.within("max-query-cost", &self.max_query_cost, (1_000, 100_000_000));
         Some(ServeConfig {
             listen: listen?,
             min_report_interval: Duration::from_secs_f64(interval?),
             reports_per_second: reports?,
+            max_query_cost: cost?,
             bootstrap: self.bootstrap,
             jobs: true,
         })

@@ -70,6 +70,7 @@ impl TestApp {
             listen: ([127, 0, 0, 1], 0).into(),
             min_report_interval: Duration::from_secs(1),
             reports_per_second: 1_000_000,
+            max_query_cost: 200_000,
             bootstrap: false,
             jobs: false,
         };

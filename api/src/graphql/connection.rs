@@ -23,6 +23,11 @@ const DEFAULT_LIMIT: i32 = 20;
 /// How many items a page has at most.
 const MAX_LIMIT: i32 = 100;
 
+/// The same for what reckons with them.
+pub(crate) const DEFAULT_PAGE: u64 = DEFAULT_LIMIT.unsigned_abs() as u64;
+/// The same for what reckons with them.
+pub(crate) const MAX_PAGE: u64 = MAX_LIMIT.unsigned_abs() as u64;
+
 /// Changes when cursors are written in another way, so that old ones are refused and not misread.
 const CURSOR_VERSION: u8 = 1;
 

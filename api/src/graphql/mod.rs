@@ -37,3 +37,7 @@ mod worker;
 
 pub use error::ApiError;
 pub use schema::Schema;
+
+pub(crate) use connection::{DEFAULT_PAGE, MAX_PAGE};
+pub(crate) use scalar::check_scalar;
+pub(crate) use schema::MAX_NESTING;

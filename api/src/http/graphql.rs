@@ -1,10 +1,7 @@
 //! GraphQL over HTTP around async-graphql's executor: JSON bodies only, queries only on GET, and the status
 //! codes of the specification. GraphiQL, from our own files, for browsers.
 
-use async_graphql::{
-    Name, Request, Response as GraphQlResponse, Variables,
-    parser::types::{ExecutableDocument, OperationType},
-};
+use async_graphql::{Response as GraphQlResponse, value};
 use axum::{
     Json,
     body::Body,
@@ -21,12 +18,10 @@ use super::{
     problem::{Problem, cut},
     state::AppState,
 };
+use crate::guard::MAX_ERRORS;
 
 /// How large a query with its variables may be.
 const LIMITS: Limits = Limits { sent: 1 << 20, inflated: 1 << 20 };
-
-/// How many errors an answer lists.
-const MAX_ERRORS: usize = 5;
 
 /// The media type the specification of GraphQL over HTTP adds.
 const GRAPHQL_JSON: &str = "application/graphql-response+json";
@@ -129,27 +124,17 @@ async fn execute(
 ) -> Result<GraphQlResponse, Problem> {
     let viewer = state.viewer(headers, Scope::Read).await?;
     tracing::Span::current().record("account", viewer.account().slug.as_str());
-    let mut request = Request::new(parameters.query);
-    request.operation_name = parameters.operation_name;
-    request.variables = Variables::from_json(Value::Object(parameters.variables.unwrap_or_default()));
-    let operation = request.operation_name.clone();
-    match request.parsed_query() {
-        Ok(document) if allowed == Allowed::Queries && !is_query(document, operation.as_deref()) => {
-            return Err(Problem::only_queries_by_get());
-        }
-        Ok(_) => {}
-        Err(error) => return Ok(GraphQlResponse::from_errors(vec![error])),
+    let Parameters { query, operation_name, variables, .. } = parameters;
+    let guarded = match state.guard.check(query, operation_name, variables.unwrap_or_default()).await {
+        Ok(guarded) => guarded,
+        Err(errors) => return Ok(GraphQlResponse::from_errors(errors)),
+    };
+    if allowed == Allowed::Queries && !guarded.is_query {
+        return Err(Problem::only_queries_by_get());
     }
-    Ok(state.schema.execute(request, viewer, &state.store).await)
-}
-
-/// Whether the operation to be run only reads. One that cannot be told is left to the executor to refuse.
-fn is_query(document: &ExecutableDocument, operation: Option<&str>) -> bool {
-    document
-        .operations
-        .iter()
-        .filter(|(name, _)| operation.is_none() || name.map(Name::as_str) == operation)
-        .all(|(_, definition)| definition.node.ty == OperationType::Query)
+    let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
+    let response = state.schema.execute(guarded.request, viewer, &state.store).await;
+    Ok(response.extension("cost", cost))
 }
 
 /// Writes the answer in the media type the client asked for.

@@ -13,6 +13,7 @@ use crate::{
     clock::Clock,
     config::ServeConfig,
     graphql::Schema,
+    guard::Guard,
     store::{Store, SystemStore},
 };
 
@@ -30,6 +31,7 @@ pub struct AppState {
     pub(super) system: SystemStore,
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
+    pub(super) guard: Guard,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<ApiTokenId>>,
@@ -42,10 +44,12 @@ impl AppState {
     pub fn new(store: Store, clock: Arc<dyn Clock>, config: &ServeConfig) -> Self {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
+        let schema = Schema::build();
         Self {
             system: store.system(),
             authenticator: Authenticator::new(store.system(), Arc::clone(&clock)),
-            schema: Schema::build(),
+            guard: Guard::new(&schema, config.max_query_cost.into()),
+            schema,
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
             reports: Reports::new(store.clone(), clock, config.min_report_interval.as_secs_f64()),
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
