@@ -12,7 +12,7 @@ pub mod config;
 pub mod domain;
 mod error;
 pub mod graphql;
-mod guard;
+pub mod guard;
 pub mod http;
 pub mod jobs;
 pub mod key_ring;

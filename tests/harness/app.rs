@@ -71,6 +71,10 @@ impl TestApp {
             min_report_interval: Duration::from_secs(1),
             reports_per_second: 1_000_000,
             max_query_cost: 200_000,
+            persisted_documents: None,
+            persisted_documents_only: false,
+            query_cost_per_minute: 1_000_000_000,
+            query_timeout: Duration::from_secs(30),
             bootstrap: false,
             jobs: false,
         };

@@ -1,6 +1,10 @@
 //! The guard before the executor: what is refused before any of it runs, and what a query costs.
 
-use harness::{Member, ReportBuilder, TestApp, error};
+use std::time::Duration;
+
+use entity::api_token::Scope;
+use galvo::{key_ring::KeySource, seal::Keys};
+use harness::{Database, Member, ReportBuilder, TestApp, error};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 
@@ -105,7 +109,11 @@ async fn hostile_documents_are_refused_before_anything_runs() {
             format!("{{ cluster(id: {}) {{ id }} }}", "x".repeat(60_000)),
             "GRAPHQL_VALIDATION_FAILED",
         ),
-        ("1,000 unknown fields", format!("{{ {} }}", "b ".repeat(1_000)), "GRAPHQL_VALIDATION_FAILED"),
+        (
+            "1,000 unknown fields",
+            format!("{{ viewer {{ {} }} }}", "b ".repeat(1_000)),
+            "GRAPHQL_VALIDATION_FAILED",
+        ),
         ("no GraphQL", "}".repeat(60_000).replace('}', "{}"), "DOCUMENT_LIMIT_EXCEEDED"),
         ("no document", String::new(), "GRAPHQL_PARSE_FAILED"),
         ("a text that does not end", format!("{{ a(b: \"{}", "x".repeat(60_000)), "GRAPHQL_PARSE_FAILED"),
@@ -349,5 +357,128 @@ async fn the_schema_is_told_to_those_who_are_signed_in() {
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 401);
     assert_eq!(response.json::<Value>().await.unwrap()["errors"][0]["extensions"]["code"], "UNAUTHENTICATED");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_tokens_queries_may_cost_so_much_in_a_minute() {
+    let app = TestApp::start_with(|settings| settings.query_cost_per_minute = 10_000).await;
+    let ada = app.account("ada").await;
+    let (again, bob) = (ada.with_token(ada.token(&[Scope::Read], None).await), app.account("bob").await);
+    let limit = "rateLimit { limit cost remaining resetAt }";
+    let first = ada.query(&format!("{{ {limit} }}"), json!({})).await;
+    // The server's clock stands still. A point comes back in 6 milliseconds.
+    let full =
+        json!({ "limit": 10_000, "cost": 5, "remaining": 9_995, "resetAt": "2026-11-20T12:00:00.030+00:00" });
+    assert_eq!(first["rateLimit"], full);
+    let query = format!(
+        "{{ viewer {{ account {{ clusters(first: 100) {{ totalCount nodes {{ errors {{ nodes {{ id key }} }} }} }} }} }}
+        a: viewer {{ user {{ name id }} account {{ slug }} }} {limit} }}"
+    );
+    let cost = 5 + 100 * (2 + 20 * 2) + 6 + 5;
+    for _ in 0..2 {
+        assert_eq!(ada.ask(&query, json!({})).await["extensions"]["cost"]["requested"], cost);
+    }
+    let before = app.statements();
+    let request = ada.request(Method::POST, "/graphql").json(&json!({ "query": query }));
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    let seconds: u64 = response.headers()[header::RETRY_AFTER].to_str().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    let answer: Value = response.json().await.unwrap();
+    assert_eq!(answer["errors"][0]["extensions"]["code"], "RATE_LIMITED", "{answer}");
+    assert_eq!(app.statements() - before, SIGN_IN);
+    // What is refused costs nothing, and neither another token nor another account has to wait.
+    for member in [&again, &bob] {
+        assert_eq!(member.query(&format!("{{ {limit} }}"), json!({})).await["rateLimit"], full);
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_query_that_takes_too_long_is_given_up_and_a_mutation_goes_on() {
+    let keys = Keys::generate();
+    let ring = || KeySource::Ring(keys.clone());
+    let patient = TestApp::start_on(Database::migrated().await, ring(), |_| {}).await;
+    let ada = patient.account("ada").await;
+    let number = ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await.to_string();
+    let id = ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number })).await["cluster"]["id"].take();
+    let app = TestApp::start_on(patient.database.again(), ring(), |settings| {
+        settings.query_timeout = Duration::ZERO;
+    });
+    let app = app.await;
+    let hurried = app.here(&ada);
+    // Nothing has to be waited for.
+    assert_eq!(hurried.query("{ __typename }", json!({})).await["__typename"], "Query");
+    for (query, variables) in [
+        ("{ viewer { account { clusters { nodes { name } } } } }", json!({})),
+        (
+            "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }",
+            json!({ "id": id }),
+        ),
+    ] {
+        let (status, text) =
+            send(&hurried, json!({ "query": query, "variables": variables }).to_string()).await;
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(answer["errors"][0]["extensions"]["code"], "DEADLINE_EXCEEDED", "{text}");
+        assert_eq!((status, answer.get("data")), (504, None), "{text}");
+    }
+    let state = "query($id: ID!) { cluster(id: $id) { desiredState } }";
+    while ada.query(state, json!({ "id": number })).await["cluster"]["desiredState"] != "STOPPED" {
+        tokio::task::yield_now().await;
+    }
+    app.stop().await;
+    patient.stop().await;
+}
+
+#[tokio::test]
+async fn documents_the_server_knows_are_named_by_their_hash() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("name.graphql"), "{ viewer { user { name } } }").unwrap();
+    std::fs::write(directory.path().join("readme.txt"), "{ __typename }").unwrap();
+    // Of the first file.
+    let hash = "b34baa31867a43364a8ebfe58e37f421e1ed2c74916efbef8827f37ee3d881b2";
+    let unknown = "0".repeat(64);
+    let found = json!({ "viewer": { "user": { "name": "ada" } } });
+    let by_id = |id: &str| json!({ "documentId": format!("sha256:{id}") });
+    let by_hash =
+        |hash: &str| json!({ "extensions": { "persistedQuery": { "version": 1, "sha256Hash": hash } } });
+    for only in [false, true] {
+        let path = directory.path().to_owned();
+        let app = TestApp::start_with(|settings| {
+            settings.persisted_documents = Some(path);
+            settings.persisted_documents_only = only;
+        });
+        let app = app.await;
+        let ada = app.account("ada").await;
+        for body in [by_id(hash), by_hash(hash), json!({ "query": "{ viewer { user { name } } }" })] {
+            let (status, text) = send(&ada, body.to_string()).await;
+            assert_eq!(status, 200, "{text}");
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["data"], found, "{text}");
+        }
+        let url = format!("/graphql?documentId=sha256:{hash}");
+        assert_eq!(
+            ada.request(Method::GET, &url).send().await.unwrap().json::<Value>().await.unwrap()["data"],
+            found
+        );
+        for body in [by_id(&unknown), by_hash(&unknown), by_id("x"), json!({ "documentId": hash })] {
+            assert_refused(&app, &ada, "unknown", &body, "PERSISTED_QUERY_NOT_FOUND").await;
+        }
+        let mut other = by_hash(hash);
+        other["query"] = json!("{ __typename }");
+        assert_refused(&app, &ada, "another", &other, "BAD_USER_INPUT").await;
+        let free = json!({ "query": "{ __typename }" });
+        if only {
+            assert_refused(&app, &ada, "not in the list", &free, "PERSISTED_QUERY_NOT_IN_LIST").await;
+        } else {
+            assert_eq!(send(&ada, free.to_string()).await.0, 200);
+        }
+        app.stop().await;
+    }
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for body in [by_id(hash), by_hash(hash)] {
+        assert_refused(&app, &ada, "none are kept", &body, "PERSISTED_QUERY_NOT_SUPPORTED").await;
+    }
     app.stop().await;
 }

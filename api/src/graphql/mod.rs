@@ -22,6 +22,7 @@ mod mutation;
 mod node;
 mod profile;
 mod query;
+mod rate_limit;
 mod scalar;
 mod schema;
 mod scope;
@@ -36,6 +37,7 @@ mod viewer;
 mod worker;
 
 pub use error::ApiError;
+pub use rate_limit::RateLimit;
 pub use schema::Schema;
 
 pub(crate) use connection::{DEFAULT_PAGE, MAX_PAGE};

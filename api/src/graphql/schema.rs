@@ -2,7 +2,7 @@
 
 use async_graphql::{Context, EmptySubscription, Request, Response, ValidationMode};
 
-use super::{mutation::Mutation, query::Query, scope::AccountScope};
+use super::{mutation::Mutation, query::Query, rate_limit::RateLimit, scope::AccountScope};
 use crate::{auth::Viewer, store::Store};
 
 /// How deep fields and fragments may nest: resolving and looking for fields are recursive.
@@ -16,6 +16,7 @@ pub struct Schema(async_graphql::Schema<Query, Mutation, EmptySubscription>);
 pub(super) struct RequestContext {
     pub(super) viewer: Viewer,
     pub(super) scope: AccountScope,
+    pub(super) rate_limit: RateLimit,
 }
 
 impl Schema {
@@ -37,9 +38,15 @@ impl Schema {
     }
 
     /// Answers a request as its viewer may see it. Nothing is validated here: that is the guard's.
-    pub async fn execute(&self, request: Request, viewer: Viewer, store: &Store) -> Response {
+    pub async fn execute(
+        &self,
+        request: Request,
+        viewer: Viewer,
+        rate_limit: RateLimit,
+        store: &Store,
+    ) -> Response {
         let scope = AccountScope::new(&viewer, store.for_viewer(&viewer));
-        self.0.execute(request.data(RequestContext { viewer, scope })).await
+        self.0.execute(request.data(RequestContext { viewer, scope, rate_limit })).await
     }
 }
 

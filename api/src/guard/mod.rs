@@ -9,6 +9,7 @@ mod cache;
 mod convert;
 mod cost;
 mod lexical;
+mod persisted;
 mod place;
 mod refusal;
 mod structure;
@@ -28,6 +29,8 @@ use apollo_compiler::{
 use async_graphql::{Name, Pos, Request, ServerError, Variables, parser::types};
 use serde_json::{Map, Value};
 
+pub(crate) use self::persisted::Asked;
+pub use self::persisted::PersistedDocuments;
 use self::{cache::Cache, place::Places, refusal::Code};
 use crate::{blocking::blocking, graphql::Schema};
 
@@ -44,6 +47,7 @@ pub(crate) struct Guard(Arc<Inner>);
 struct Inner {
     schema: Valid<CheckedSchema>,
     max_cost: u64,
+    persisted: PersistedDocuments,
     cache: Cache<Checked>,
 }
 
@@ -66,16 +70,22 @@ pub(crate) struct Guarded {
 }
 
 impl Guard {
-    /// A guard of this schema, which lets pass what costs no more than `max_cost`.
-    pub(crate) fn new(schema: &Schema, max_cost: u64) -> Self {
+    /// A guard of this schema, which lets pass what costs no more than `max_cost` and, if the operator wants it so,
+    /// `persisted` documents only.
+    pub(crate) fn new(schema: &Schema, max_cost: u64, persisted: PersistedDocuments) -> Self {
         let schema = CheckedSchema::parse_and_validate(schema.sdl(), "schema.graphql")
             .expect("the schema is our own, and a test reads it");
-        Self(Arc::new(Inner { schema, max_cost, cache: Cache::default() }))
+        Self(Arc::new(Inner { schema, max_cost, persisted, cache: Cache::default() }))
     }
 
     /// What one request may cost.
     pub(crate) fn max_cost(&self) -> u64 {
         self.0.max_cost
+    }
+
+    /// The document a request means, or none if it says nothing of one.
+    pub(crate) fn find(&self, asked: Asked) -> Result<Option<String>, ServerError> {
+        self.0.persisted.find(asked)
     }
 
     /// Checks a request. Its errors have a code each and no path.

@@ -9,6 +9,12 @@ pub(super) enum Code {
     Parse,
     /// It is GraphQL, and not of this schema.
     Validation,
+    /// Documents cannot be named by their hash here.
+    PersistedUnsupported,
+    /// No document has this hash.
+    PersistedNotFound,
+    /// Only documents that the operator knows are executed, and this one is none of them.
+    NotPersisted,
     /// The document does not say which of its operations to run.
     Operation,
     /// A variable has a value it cannot have.
@@ -26,6 +32,9 @@ impl Code {
         match self {
             Self::Parse => "GRAPHQL_PARSE_FAILED",
             Self::Validation => "GRAPHQL_VALIDATION_FAILED",
+            Self::PersistedUnsupported => "PERSISTED_QUERY_NOT_SUPPORTED",
+            Self::PersistedNotFound => "PERSISTED_QUERY_NOT_FOUND",
+            Self::NotPersisted => "PERSISTED_QUERY_NOT_IN_LIST",
             Self::Operation => "OPERATION_RESOLUTION_FAILURE",
             Self::Input => "BAD_USER_INPUT",
             Self::DocumentLimit => "DOCUMENT_LIMIT_EXCEEDED",
