@@ -268,8 +268,7 @@ async fn null_takes_the_next_parent_that_may_be_null_and_nothing_else() {
         text.find("\"first\"") < text.find("\"wrong\"") && text.find("\"wrong\"") < text.find("\"last\""),
         "{text}"
     );
-    // The executor ends the path at the list in which the error lies.
-    let path = json!(["wrong", "errors", "nodes", 0]);
+    let path = json!(["wrong", "errors", "nodes", 0, "cluster", "errors"]);
     assert_eq!(answer["errors"][0]["path"], path, "{text}");
     assert_eq!(answer["errors"].as_array().unwrap().len(), 1, "{text}");
     app.stop().await;

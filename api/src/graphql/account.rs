@@ -11,6 +11,7 @@ use super::{
     error::ApiError,
     error_group::{ErrorGroup, ErrorOrigin},
     id::GlobalId,
+    list::Items,
     scalar::Date,
     scope::AccountScope,
     usage::{self, FunctionTotals, Usage, UsageGrouping, UsageRow},
@@ -61,8 +62,8 @@ impl Account {
         #[graphql(desc = "The first day.")] from: Date,
         #[graphql(desc = "The day after the last one.")] to: Date,
         #[graphql(desc = "What has a row of its own.", default)] by: UsageGrouping,
-    ) -> Result<Vec<UsageRow>, ApiError> {
-        usage::rows(&self.0, usage::days(Some(from), Some(to)), by).await
+    ) -> Result<Items<UsageRow>, ApiError> {
+        usage::rows(&self.0, usage::days(Some(from), Some(to)), by).await.map(Items)
     }
 
     /// What its functions used, those that computed longest first. Up to a minute old.

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 
 use super::{
     error::ApiError,
+    list::Items,
     loaders::{CountOf, PageOf, ParentList},
     scalar::BigInt,
     scope::AccountScope,
@@ -166,13 +167,13 @@ impl<Node: ObjectType> TypeName for Connection<Node> {
 #[Object(name_type)]
 impl<Node: ObjectType> Connection<Node> {
     /// The items with their cursors.
-    async fn edges(&self) -> &[Edge<Node>] {
-        &self.edges
+    async fn edges(&self) -> Items<&Edge<Node>> {
+        Items(self.edges.iter().collect())
     }
 
     /// The items without their cursors.
-    async fn nodes(&self) -> Vec<&Node> {
-        self.edges.iter().map(|edge| &edge.node).collect()
+    async fn nodes(&self) -> Items<&Node> {
+        Items(self.edges.iter().map(|edge| &edge.node).collect())
     }
 
     /// Where this page stands in the list.

@@ -16,6 +16,7 @@ mod error_occurrence;
 mod event;
 mod fine_metric;
 mod id;
+mod list;
 mod loaders;
 mod log_line;
 mod mutation;
