@@ -16,13 +16,18 @@ use crate::{
 };
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 14] = [
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
     "GALVO_LISTEN",
     "GALVO_LOG",
     "GALVO_LOG_FORMAT",
+    "GALVO_MAX_QUERY_COST",
     "GALVO_MIN_REPORT_INTERVAL",
+    "GALVO_PERSISTED_DOCUMENTS",
+    "GALVO_PERSISTED_DOCUMENTS_ONLY",
+    "GALVO_QUERY_COST_PER_MINUTE",
+    "GALVO_QUERY_TIMEOUT",
     "GALVO_REPORTS_PER_SECOND",
     SECRET_KEY,
     "GALVO_SECRET_KEY_FILE",
@@ -109,6 +114,22 @@ pub struct ServeArgs {
     /// Reports per second taken from one token, over some seconds; more are told to come back later.
     #[arg(long, env = "GALVO_REPORTS_PER_SECOND", default_value = "200")]
     reports_per_second: String,
+    /// What one GraphQL request may cost, in fields of its answer; `docs/graphql.md` tells how it is reckoned.
+    #[arg(long, env = "GALVO_MAX_QUERY_COST", default_value = "200000")]
+    max_query_cost: String,
+    /// A directory of GraphQL documents, in files ending in `.graphql`, which requests may name by their SHA-256
+    /// instead of sending them. It is read at the start.
+    #[arg(long, env = "GALVO_PERSISTED_DOCUMENTS", value_name = "DIRECTORY")]
+    persisted_documents: Option<PathBuf>,
+    /// Execute only the documents of that directory.
+    #[arg(long, env = "GALVO_PERSISTED_DOCUMENTS_ONLY", requires = "persisted_documents")]
+    persisted_documents_only: bool,
+    /// What the GraphQL requests of one token may cost in a minute; more are told to come back later.
+    #[arg(long, env = "GALVO_QUERY_COST_PER_MINUTE", default_value = "2000000")]
+    query_cost_per_minute: String,
+    /// How long a GraphQL request may take, in seconds.
+    #[arg(long, env = "GALVO_QUERY_TIMEOUT", default_value = "30")]
+    query_timeout: String,
     /// On an empty store, make the account `default`, the user `admin` and a token, and print the token.
     #[arg(long)]
     bootstrap: bool,
@@ -262,6 +283,16 @@ pub struct ServeConfig {
     pub min_report_interval: Duration,
     /// Reports per second taken from one token.
     pub reports_per_second: u32,
+    /// What one GraphQL request may cost, in fields of its answer.
+    pub max_query_cost: u32,
+    /// Where documents are that requests may name.
+    pub persisted_documents: Option<PathBuf>,
+    /// Whether only those are executed.
+    pub persisted_documents_only: bool,
+    /// What the GraphQL requests of one token may cost in a minute.
+    pub query_cost_per_minute: u32,
+    /// How long a GraphQL request may take.
+    pub query_timeout: Duration,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
     /// Whether the background jobs run by themselves.
@@ -398,10 +429,22 @@ impl ServeArgs {
         let listen = problems.read("listen", &self.listen);
         let interval = problems.within("min-report-interval", &self.min_report_interval, (0.1, 600.0));
         let reports = problems.within("reports-per-second", &self.reports_per_second, (1, 1_000_000));
+        let cost = problems.within("max-query-cost", &self.max_query_cost, (1_000, 100_000_000));
+        let budget =
+            problems.within("query-cost-per-minute", &self.query_cost_per_minute, (1_000, 1_000_000_000));
+        if budget.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
+            problems.add("query-cost-per-minute", &"must not be less than one request may cost");
+        }
+        let query_timeout = problems.within("query-timeout", &self.query_timeout, (0.1, 600.0));
         Some(ServeConfig {
             listen: listen?,
             min_report_interval: Duration::from_secs_f64(interval?),
             reports_per_second: reports?,
+            max_query_cost: cost?,
+            persisted_documents: self.persisted_documents.clone(),
+            persisted_documents_only: self.persisted_documents_only,
+            query_cost_per_minute: budget?,
+            query_timeout: Duration::from_secs_f64(query_timeout?),
             bootstrap: self.bootstrap,
             jobs: true,
         })

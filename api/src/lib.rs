@@ -1,6 +1,6 @@
 //! The Galvo analytics server: what Dask clusters report is kept, and GraphQL answers questions about it.
 //!
-//! Calls go downwards only: `http` to `graphql` to `app` to `domain`, `store`; `ARCHITECTURE.md` has the
+//! Calls go downwards only: `http` to `guard` and `graphql`, `graphql` to `app` to `domain`, `store`; `ARCHITECTURE.md` has the
 //! whole picture.
 
 pub mod app;
@@ -12,6 +12,7 @@ pub mod config;
 pub mod domain;
 mod error;
 pub mod graphql;
+pub mod guard;
 pub mod http;
 pub mod jobs;
 pub mod key_ring;

@@ -1,6 +1,6 @@
 //! Composition root: from settings to a running server, and back down without losing what was begun.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use entity::Timestamp;
 use futures::future::OptionFuture;
@@ -11,6 +11,7 @@ use crate::{
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
+    guard::PersistedDocuments,
     http::{AppState, router},
     jobs::{Jobs, RunningJobs},
     key_ring::KeyError,
@@ -50,6 +51,9 @@ pub enum ServerError {
     /// The first account could not be made.
     #[error("cannot make the first account")]
     Bootstrap(#[from] AccountError),
+    /// The documents that requests may name could not be read.
+    #[error("cannot read the documents in {}", .0.display())]
+    PersistedDocuments(PathBuf, #[source] std::io::Error),
     /// The address could not be listened on.
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] std::io::Error),
@@ -73,6 +77,11 @@ impl Server {
         let source = common.keys.as_ref().ok_or(ServerError::NoKeys)?;
         let store = system.clone().with_keys(source.open(&system).await?);
         keep_account_of_keys(&store, clock.timestamp()).await?;
+        let persisted = match &serve.persisted_documents {
+            Some(directory) => PersistedDocuments::read(directory, serve.persisted_documents_only)
+                .map_err(|error| ServerError::PersistedDocuments(directory.clone(), error))?,
+            None => PersistedDocuments::default(),
+        };
         let bootstrap_token = if serve.bootstrap {
             Accounts::new(store.system(), Arc::clone(&clock)).bootstrap().await?
         } else {
@@ -83,7 +92,7 @@ impl Server {
         let address = listener.local_addr().map_err(listen_error)?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
-        let router = router(AppState::new(store.clone(), clock, serve));
+        let router = router(AppState::new(store.clone(), persisted, clock, serve));
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(async move {
             let shutdown = async move {

@@ -45,7 +45,8 @@ impl Database {
     }
 
     /// The same database once more.
-    pub(crate) fn again(&self) -> Self {
+    #[must_use]
+    pub fn again(&self) -> Self {
         Self { url: self.url.clone(), directory: self.directory.clone() }
     }
 

@@ -18,7 +18,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 /// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`.
-const ROOT_FIELDS: [&str; 8] = [
+const ROOT_FIELDS: [&str; 9] = [
     "Mutation.deleteCostRate",
     "Mutation.setCostRate",
     "Mutation.setDataPolicy",
@@ -26,6 +26,7 @@ const ROOT_FIELDS: [&str; 8] = [
     "Query.account",
     "Query.cluster",
     "Query.node",
+    "Query.rateLimit",
     "Query.viewer",
 ];
 

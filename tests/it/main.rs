@@ -16,6 +16,7 @@ mod environment;
 mod error_group;
 mod event;
 mod fine_metric;
+mod graphql_guard;
 mod graphql_http;
 mod hostile;
 mod isolation;

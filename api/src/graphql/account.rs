@@ -11,6 +11,7 @@ use super::{
     error::ApiError,
     error_group::{ErrorGroup, ErrorOrigin},
     id::GlobalId,
+    list::Items,
     scalar::Date,
     scope::AccountScope,
     statistics::Statistics,
@@ -78,8 +79,8 @@ impl Account {
             default_with = "vec![UsageDimension::Day]"
         )]
         by: Vec<UsageDimension>,
-    ) -> Result<Vec<UsageRow>, ApiError> {
-        usage_table::table(&self.0, usage::days(Some(from), Some(to)), &by).await
+    ) -> Result<Items<UsageRow>, ApiError> {
+        usage_table::table(&self.0, usage::days(Some(from), Some(to)), &by).await.map(Items)
     }
 
     /// What its functions used, those that computed longest first. Up to a minute old.

@@ -19,6 +19,7 @@ use super::{
     event::Event,
     fine_metric::{FineMetricArguments, FineMetrics},
     id::GlobalId,
+    list::Items,
     loaders::ClusterUsage,
     log_line::{LogArguments, LogLine, LogSource, logs},
     profile::{Profile, ProfileArguments},
@@ -217,8 +218,8 @@ impl Cluster {
         &self,
         #[graphql(desc = "Only hours that begin at this time or later.")] from: Option<DateTime<Utc>>,
         #[graphql(desc = "Only hours that begin before this time.")] to: Option<DateTime<Utc>>,
-    ) -> Result<Vec<UsageHour>, ApiError> {
-        usage::hours(&self.scope, self.row.id, from, to).await
+    ) -> Result<Items<UsageHour>, ApiError> {
+        usage::hours(&self.scope, self.row.id, from, to).await.map(Items)
     }
 
     /// What was submitted to it, the newest first.

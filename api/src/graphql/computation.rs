@@ -14,6 +14,7 @@ use super::{
     error::ApiError,
     error_occurrence::ErrorOccurrence,
     id::GlobalId,
+    list::Items,
     scope::AccountScope,
     span::Span,
     task_group::TaskGroup,
@@ -80,8 +81,8 @@ impl Computation {
     }
 
     /// The spans its task groups belong to, as far as they were reported.
-    async fn spans(&self) -> Result<Vec<Span>, ApiError> {
-        Span::find_all(&self.scope, self.row.cluster_id, &self.row.span_ids.0).await
+    async fn spans(&self) -> Result<Items<Span>, ApiError> {
+        Span::find_all(&self.scope, self.row.cluster_id, &self.row.span_ids.0).await.map(Items)
     }
 
     /// Where the client's code called Dask for it: one stack per call, the outermost frame first.

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 
 use super::{
     error::ApiError,
+    list::Items,
     loaders::{CountOf, PageOf, ParentList},
     scalar::BigInt,
     scope::AccountScope,
@@ -22,6 +23,11 @@ const DEFAULT_LIMIT: i32 = 20;
 
 /// How many items a page has at most.
 const MAX_LIMIT: i32 = 100;
+
+/// The same for what reckons with them.
+pub(crate) const DEFAULT_PAGE: u64 = DEFAULT_LIMIT.unsigned_abs() as u64;
+/// The same for what reckons with them.
+pub(crate) const MAX_PAGE: u64 = MAX_LIMIT.unsigned_abs() as u64;
 
 /// Changes when cursors are written in another way, so that old ones are refused and not misread.
 const CURSOR_VERSION: u8 = 1;
@@ -169,13 +175,13 @@ impl<Node: ObjectType, More: ObjectType> TypeName for Connection<Node, More> {
 #[Object(name_type)]
 impl<Node: ObjectType, More: ObjectType> Connection<Node, More> {
     /// The items with their cursors.
-    async fn edges(&self) -> &[Edge<Node>] {
-        &self.edges
+    async fn edges(&self) -> Items<&Edge<Node>> {
+        Items(self.edges.iter().collect())
     }
 
     /// The items without their cursors.
-    async fn nodes(&self) -> Vec<&Node> {
-        self.edges.iter().map(|edge| &edge.node).collect()
+    async fn nodes(&self) -> Items<&Node> {
+        Items(self.edges.iter().map(|edge| &edge.node).collect())
     }
 
     /// Where this page stands in the list.

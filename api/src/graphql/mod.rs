@@ -17,12 +17,14 @@ mod error_occurrence;
 mod event;
 mod fine_metric;
 mod id;
+mod list;
 mod loaders;
 mod log_line;
 mod mutation;
 mod node;
 mod profile;
 mod query;
+mod rate_limit;
 mod scalar;
 mod schema;
 mod scope;
@@ -39,4 +41,9 @@ mod viewer;
 mod worker;
 
 pub use error::ApiError;
+pub use rate_limit::RateLimit;
 pub use schema::Schema;
+
+pub(crate) use connection::{DEFAULT_PAGE, MAX_PAGE};
+pub(crate) use scalar::check_scalar;
+pub(crate) use schema::MAX_NESTING;

@@ -85,7 +85,7 @@ impl Mutation {
 
 /// The account, for those who may change it.
 fn admin<'a>(context: &Context<'a>) -> Result<&'a AccountScope, ApiError> {
-    let RequestContext { viewer, scope } = schema::request(context);
+    let RequestContext { viewer, scope, .. } = schema::request(context);
     if viewer.may(Scope::Admin) { Ok(scope) } else { Err(missing_scope(Scope::Admin)) }
 }
 

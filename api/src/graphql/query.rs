@@ -8,6 +8,7 @@ use super::{
     error::ApiError,
     id::GlobalId,
     node::Node,
+    rate_limit::RateLimit,
     schema::{self, RequestContext},
     viewer::Viewer,
 };
@@ -21,7 +22,7 @@ pub(super) struct Query;
 impl Query {
     /// Who is asking.
     async fn viewer(&self, context: &Context<'_>) -> Viewer {
-        let RequestContext { viewer, scope } = schema::request(context);
+        let RequestContext { viewer, scope, .. } = schema::request(context);
         Viewer { scope: scope.clone(), viewer: viewer.clone() }
     }
 
@@ -61,5 +62,10 @@ impl Query {
     ) -> Result<Option<Node>, ApiError> {
         let RequestContext { scope, .. } = schema::request(context);
         Node::find(scope, &id).await
+    }
+
+    /// What queries with the viewer's token may still cost.
+    async fn rate_limit(&self, context: &Context<'_>) -> RateLimit {
+        schema::request(context).rate_limit.clone()
     }
 }

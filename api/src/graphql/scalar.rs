@@ -1,9 +1,25 @@
 //! Scalars the specification does not have.
 
-use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
-use chrono::{Days, NaiveDate};
+use async_graphql::{InputType, InputValueError, InputValueResult, Pos, Scalar, ScalarType, Value};
+use chrono::{DateTime, Days, NaiveDate, Utc};
 
 use crate::domain::bounded::MAX_EXACT_INTEGER;
+
+/// Whether a scalar of the schema takes a value; if not, why. It is asked before anything runs, and the resolvers'
+/// own parsing stays what decides.
+pub(crate) fn check_scalar(name: &str, value: Value) -> Result<(), String> {
+    let checked = match name {
+        "BigInt" => <BigInt as ScalarType>::parse(value).map(drop).map_err(reason),
+        "Date" => <Date as ScalarType>::parse(value).map(drop).map_err(reason),
+        "DateTime" => <DateTime<Utc> as ScalarType>::parse(value).map(drop).map_err(reason),
+        _ => Ok(()),
+    };
+    checked.map_err(|reason| format!("{reason} ({name})"))
+}
+
+fn reason<T: InputType>(error: InputValueError<T>) -> String {
+    error.into_server_error(Pos::default()).message
+}
 
 /// A whole number that may need more than 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

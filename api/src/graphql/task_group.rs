@@ -8,7 +8,8 @@ use entity::{
 };
 
 use super::{
-    cluster::Cluster, error::ApiError, id::GlobalId, scalar::BigInt, scope::AccountScope, span::Span,
+    cluster::Cluster, error::ApiError, id::GlobalId, list::Items, scalar::BigInt, scope::AccountScope,
+    span::Span,
 };
 
 /// The tasks of one operation: one of Dask's `TaskGroup` objects.
@@ -150,10 +151,11 @@ impl TaskGroup {
     }
 
     /// The task groups it depends on, as far as they were reported.
-    async fn dependencies(&self) -> Result<Vec<TaskGroup>, ApiError> {
+    async fn dependencies(&self) -> Result<Items<TaskGroup>, ApiError> {
         let keys = self.row.dependencies.0.iter().map(|id| (self.row.cluster_id, *id));
         let mut found = self.scope.loader.load_many(keys.clone()).await?;
-        Ok(keys.filter_map(|key| found.remove(&key)).map(|row| Self::new(&self.scope, row)).collect())
+        let rows = keys.filter_map(|key| found.remove(&key));
+        Ok(Items(rows.map(|row| Self::new(&self.scope, row)).collect()))
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) async fn post(
     let viewer = state.viewer(&headers, Scope::Ingest).await?;
     state.report_quota.check_key(&viewer.token_id()).map_err(|busy| {
         let wait = busy.wait_time_from(DefaultClock::default().now());
-        Problem::rate_limited(wait.as_secs() + 1)
+        Problem::rate_limited(wait.as_secs() + 1, "too many requests with this token")
     })?;
     let (Ok(cluster), Ok(span), true) =
         (cluster.parse::<ClusterId>(), span.parse::<SpanId>(), workspace == viewer.account().slug)

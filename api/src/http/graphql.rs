@@ -1,10 +1,9 @@
 //! GraphQL over HTTP around async-graphql's executor: JSON bodies only, queries only on GET, and the status
 //! codes of the specification. GraphiQL, from our own files, for browsers.
 
-use async_graphql::{
-    Name, Request, Response as GraphQlResponse, Variables,
-    parser::types::{ExecutableDocument, OperationType},
-};
+use std::panic::AssertUnwindSafe;
+
+use async_graphql::{Response as GraphQlResponse, value};
 use axum::{
     Json,
     body::Body,
@@ -13,20 +12,20 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use entity::api_token::Scope;
+use futures::FutureExt;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tracing::Instrument;
 
 use super::{
     body::{self, Limits},
     problem::{Problem, cut},
     state::AppState,
 };
+use crate::guard::{Asked, MAX_ERRORS};
 
 /// How large a query with its variables may be.
 const LIMITS: Limits = Limits { sent: 1 << 20, inflated: 1 << 20 };
-
-/// How many errors an answer lists.
-const MAX_ERRORS: usize = 5;
 
 /// The media type the specification of GraphQL over HTTP adds.
 const GRAPHQL_JSON: &str = "application/graphql-response+json";
@@ -35,14 +34,31 @@ const GRAPHQL_JSON: &str = "application/graphql-response+json";
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Parameters {
-    query: String,
+    #[serde(default)]
+    query: Option<String>,
+    #[serde(default)]
+    document_id: Option<String>,
     #[serde(default)]
     operation_name: Option<String>,
     #[serde(default)]
     variables: Option<Map<String, Value>>,
-    /// Accepted, because the specification reserves it, and not looked at.
-    #[serde(default, rename = "extensions")]
-    _extensions: Option<Map<String, Value>>,
+    #[serde(default)]
+    extensions: Option<Extensions>,
+}
+
+/// What is looked at of what the specification reserves for extensions.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Extensions {
+    #[serde(default)]
+    persisted_query: Option<PersistedQuery>,
+}
+
+/// A document by its hash, as Apollo's clients name it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PersistedQuery {
+    sha256_hash: String,
 }
 
 /// The two media types an answer can have. They differ in the status of a request that could not be executed.
@@ -129,27 +145,44 @@ async fn execute(
 ) -> Result<GraphQlResponse, Problem> {
     let viewer = state.viewer(headers, Scope::Read).await?;
     tracing::Span::current().record("account", viewer.account().slug.as_str());
-    let mut request = Request::new(parameters.query);
-    request.operation_name = parameters.operation_name;
-    request.variables = Variables::from_json(Value::Object(parameters.variables.unwrap_or_default()));
-    let operation = request.operation_name.clone();
-    match request.parsed_query() {
-        Ok(document) if allowed == Allowed::Queries && !is_query(document, operation.as_deref()) => {
-            return Err(Problem::only_queries_by_get());
-        }
-        Ok(_) => {}
+    let Parameters { query, document_id, operation_name, variables, extensions } = parameters;
+    let hash = extensions.unwrap_or_default().persisted_query.map(|query| query.sha256_hash);
+    let query = match state.guard.find(Asked { document: query, id: document_id, hash }) {
+        Ok(Some(query)) => query,
+        Ok(None) => return Err(Problem::invalid("/query".to_owned(), "missing field `query`")),
         Err(error) => return Ok(GraphQlResponse::from_errors(vec![error])),
+    };
+    let guarded = match state.guard.check(query, operation_name, variables.unwrap_or_default()).await {
+        Ok(guarded) => guarded,
+        Err(errors) => return Ok(GraphQlResponse::from_errors(errors)),
+    };
+    if allowed == Allowed::Queries && !guarded.is_query {
+        return Err(Problem::only_queries_by_get());
     }
-    Ok(state.schema.execute(request, viewer, &state.store).await)
+    let left = state.query_budget.take(viewer.token_id(), guarded.cost, state.clock.timestamp())?;
+    let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
+    let (schema, store) = (state.schema.clone(), state.store.clone());
+    let run = Box::pin(async move { schema.execute(guarded.request, viewer, left, &store).await });
+    let response = if guarded.is_query {
+        tokio::time::timeout(state.query_timeout, unharmed(run))
+            .await
+            .map_err(|_| Problem::deadline(state.query_timeout))?
+    } else {
+        // A client that hangs up must not leave a change half made.
+        let run = tokio::spawn(unharmed(run.in_current_span()));
+        tokio::time::timeout(state.query_timeout, run)
+            .await
+            .map_err(|_| Problem::deadline_of_change(state.query_timeout))?
+            .unwrap_or_else(|gone| Err(Problem::panicked(&gone)))
+    };
+    Ok(response?.extension("cost", cost))
 }
 
-/// Whether the operation to be run only reads. One that cannot be told is left to the executor to refuse.
-fn is_query(document: &ExecutableDocument, operation: Option<&str>) -> bool {
-    document
-        .operations
-        .iter()
-        .filter(|(name, _)| operation.is_none() || name.map(Name::as_str) == operation)
-        .all(|(_, definition)| definition.node.ty == OperationType::Query)
+/// What `run` answers, or the answer to a defect of it.
+async fn unharmed<T>(run: impl Future<Output = T>) -> Result<T, Problem> {
+    // What it shares with other requests is made to be left at any point: each of them may be cancelled.
+    let run = AssertUnwindSafe(run).catch_unwind();
+    run.await.map_err(|panic| Problem::panicked(panic.as_ref()))
 }
 
 /// Writes the answer in the media type the client asked for.
@@ -163,10 +196,7 @@ async fn answer(
     };
     let mut response = match outcome.await {
         Ok(response) => executed(response, media_type),
-        Err(problem) => {
-            let body = errors(problem.code(), problem.message());
-            problem.with_body(Json(body))
-        }
+        Err(problem) => problem.with_body(Json(errors(&problem))),
     };
     let content_type = match media_type {
         MediaType::GraphQl => "application/graphql-response+json; charset=utf-8",
@@ -195,15 +225,19 @@ fn executed(mut response: GraphQlResponse, media_type: MediaType) -> Response {
     (status, Json(response)).into_response()
 }
 
-fn errors(code: &str, message: &str) -> Value {
-    json!({ "errors": [{ "message": message, "extensions": { "code": code } }] })
+fn errors(problem: &Problem) -> Value {
+    let mut extensions = json!({ "code": problem.code() });
+    if let Some(reference) = problem.reference() {
+        extensions["reference"] = reference.to_string().into();
+    }
+    json!({ "errors": [{ "message": problem.message(), "extensions": extensions }] })
 }
 
 fn from_query_string(query: &str) -> Result<Parameters, Problem> {
     let mut parameters = Map::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let value = match &*name {
-            "query" | "operationName" => Value::String(value.into_owned()),
+            "query" | "operationName" | "documentId" => Value::String(value.into_owned()),
             "variables" | "extensions" => serde_json::from_str(&value).map_err(|_| {
                 Problem::invalid(format!("/{name}"), format!("'{name}' must be a JSON object"))
             })?,
@@ -234,4 +268,20 @@ fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
 
 fn ranges(accept: &str) -> impl Iterator<Item = String> {
     accept.split(',').filter_map(|range| Some(range.split(';').next()?.trim().to_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_answered_with_a_reference_and_not_with_its_message() {
+        let problem = unharmed(async { panic!("geheim") }).await.map(|(): ()| ()).expect_err("it panics");
+        let answer = errors(&problem);
+        let error = &answer["errors"][0];
+        assert_eq!(error["extensions"]["code"], "INTERNAL", "{answer}");
+        assert!(error["extensions"]["reference"].is_string(), "{answer}");
+        assert!(!answer.to_string().contains("geheim"), "{answer}");
+        assert_eq!(problem.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
+    }
 }

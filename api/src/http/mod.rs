@@ -8,6 +8,7 @@ mod health;
 mod landing;
 mod preload;
 mod problem;
+mod query_budget;
 mod report;
 mod router;
 mod state;

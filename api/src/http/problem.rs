@@ -1,5 +1,7 @@
 //! How REST routes say no: one body for every status, with a stable code.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     http::{HeaderName, HeaderValue, StatusCode, header},
@@ -109,10 +111,24 @@ impl Problem {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", message)
     }
 
-    pub(super) fn rate_limited(retry_after_seconds: u64) -> Self {
-        let problem =
-            Self::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", "too many requests with this token");
+    pub(super) fn rate_limited(retry_after_seconds: u64, message: impl Into<String>) -> Self {
+        let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", message);
         Self { header: Some((header::RETRY_AFTER, retry_after_seconds.into())), ..problem }
+    }
+
+    /// A query took too long.
+    pub(super) fn deadline(limit: Duration) -> Self {
+        let message = format!("the query took longer than {} s: ask for less", limit.as_secs_f64());
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "DEADLINE_EXCEEDED", message)
+    }
+
+    /// A mutation took too long for its answer to be waited for.
+    pub(super) fn deadline_of_change(limit: Duration) -> Self {
+        let message = format!(
+            "the mutation took longer than {} s and goes on: look whether it changed what it should",
+            limit.as_secs_f64()
+        );
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "DEADLINE_EXCEEDED", message)
     }
 
     pub(super) fn unavailable(message: impl Into<String>) -> Self {
@@ -137,6 +153,10 @@ impl Problem {
 
     pub(super) fn message(&self) -> &str {
         &self.body.message
+    }
+
+    pub(super) fn reference(&self) -> Option<Uuid> {
+        self.body.reference
     }
 
     #[cfg(test)]

@@ -50,7 +50,7 @@ pub(super) async fn post(
     let viewer = state.viewer(&headers, Scope::Ingest).await?;
     state.report_quota.check_key(&viewer.token_id()).map_err(|busy| {
         let wait = busy.wait_time_from(DefaultClock::default().now());
-        Problem::rate_limited(wait.as_secs() + 1)
+        Problem::rate_limited(wait.as_secs() + 1, "too many reports with this token")
     })?;
     let received = body::receive(&headers, body, LIMITS).await?;
     // Taken when all is there, or those who send slowly would keep the places.

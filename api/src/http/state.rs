@@ -1,18 +1,19 @@
 //! What handlers share.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use entity::{api_token::Scope, ids::ApiTokenId};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::problem::Problem;
+use super::{problem::Problem, query_budget::QueryBudget};
 use crate::{
     app::{ClientSpans, Reports},
     auth::{Authenticator, Viewer},
     clock::Clock,
     config::ServeConfig,
     graphql::Schema,
+    guard::{Guard, PersistedDocuments},
     store::{Store, SystemStore},
 };
 
@@ -30,6 +31,10 @@ pub struct AppState {
     pub(super) system: SystemStore,
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
+    pub(super) guard: Guard,
+    pub(super) query_budget: Arc<QueryBudget>,
+    pub(super) query_timeout: Duration,
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<ApiTokenId>>,
@@ -39,17 +44,31 @@ pub struct AppState {
 impl AppState {
     /// Puts the handlers' parts together.
     #[must_use]
-    pub fn new(store: Store, clock: Arc<dyn Clock>, config: &ServeConfig) -> Self {
+    pub fn new(
+        store: Store,
+        persisted: PersistedDocuments,
+        clock: Arc<dyn Clock>,
+        config: &ServeConfig,
+    ) -> Self {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
+        let schema = Schema::build();
         Self {
             system: store.system(),
             authenticator: Authenticator::new(store.system(), Arc::clone(&clock)),
-            schema: Schema::build(),
+            guard: Guard::new(&schema, config.max_query_cost.into(), persisted),
+            schema,
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
-            reports: Reports::new(store.clone(), clock, config.min_report_interval.as_secs_f64()),
+            query_budget: Arc::new(QueryBudget::new(config.query_cost_per_minute)),
+            query_timeout: config.query_timeout,
+            reports: Reports::new(
+                store.clone(),
+                Arc::clone(&clock),
+                config.min_report_interval.as_secs_f64(),
+            ),
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
+            clock,
             store,
         }
     }

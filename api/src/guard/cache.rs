@@ -1,0 +1,91 @@
+//! Documents that were checked, so that a query that is asked again is not read again.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lru::LruCache;
+use sha2::{Digest, Sha256};
+
+/// Documents that are kept.
+const MAX_DOCUMENTS: usize = 500;
+
+/// Bytes of their texts. What is made of a text takes some fifty times as much.
+const MAX_BYTES: usize = 512 << 10;
+
+/// Names a document and the operation of it that is meant.
+pub(super) type Key = [u8; 32];
+
+/// The documents used last.
+pub(super) struct Cache<T>(Mutex<Kept<T>>);
+
+struct Kept<T> {
+    documents: LruCache<Key, (Arc<T>, usize)>,
+    bytes: usize,
+}
+
+/// The key of a document and the operation of it that is meant.
+pub(super) fn key(document: &str, operation: Option<&str>) -> Key {
+    let mut hash = Sha256::new();
+    // Its length keeps what belongs to the name apart from what belongs to the text.
+    hash.update(document.len().to_le_bytes());
+    hash.update(document);
+    hash.update([u8::from(operation.is_some())]);
+    hash.update(operation.unwrap_or_default());
+    hash.finalize().into()
+}
+
+impl<T> Default for Cache<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Kept { documents: LruCache::unbounded(), bytes: 0 }))
+    }
+}
+
+impl<T> Cache<T> {
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<T>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.documents.get(key).map(|(document, _)| Arc::clone(document))
+    }
+
+    /// Keeps a document whose text has so many bytes, and forgets those that were not used for longest.
+    pub(super) fn put(&self, key: Key, document: Arc<T>, bytes: usize) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = kept.documents.put(key, (document, bytes));
+        kept.bytes = kept.bytes + bytes - before.map_or(0, |(_, bytes)| bytes);
+        while kept.bytes > MAX_BYTES || kept.documents.len() > MAX_DOCUMENTS {
+            let Some((_, (_, bytes))) = kept.documents.pop_lru() else { break };
+            kept.bytes -= bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let cache = Cache::default();
+        let keys: Vec<Key> = (0..=MAX_DOCUMENTS).map(|number| key(&number.to_string(), None)).collect();
+        for (number, key) in keys.iter().enumerate() {
+            cache.put(*key, Arc::new(number), 1);
+        }
+        assert_eq!(cache.get(&keys[0]), None);
+        assert_eq!(cache.get(&keys[1]).as_deref(), Some(&1));
+        cache.put(keys[0], Arc::new(0), MAX_BYTES);
+        assert_eq!(cache.get(&keys[1]), None);
+        assert_eq!(cache.get(&keys[0]).as_deref(), Some(&0));
+        cache.put(keys[2], Arc::new(2), MAX_BYTES + 1);
+        assert_eq!((cache.get(&keys[0]), cache.get(&keys[2])), (None, None));
+        cache.put(keys[3], Arc::new(3), 1);
+        cache.put(keys[3], Arc::new(4), 2);
+        assert_eq!(cache.0.lock().unwrap_or_else(PoisonError::into_inner).bytes, 2);
+    }
+
+    #[test]
+    fn documents_and_operations_have_keys_of_their_own() {
+        let keys =
+            [key("a", None), key("a", Some("")), key("a", Some("b")), key("ab", None), key("", Some("ab"))];
+        for (at, key) in keys.iter().enumerate() {
+            assert!(!keys[..at].contains(key), "{at}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What stands before the executor: whether a document may be executed at all, decided before any of it is.
+//!
+//! It knows the schema and no request: neither who asks nor how it was sent. Each step bounds the next one: the
+//! text is counted before it is parsed, the parsed shape before it is validated, and what it could cost before it
+//! is executed. apollo-compiler validates and coerces, since the executor's own validation lets a sixth of the
+//! specification's cases pass; the executor then reads no text and validates nothing again.
+
+mod cache;
+mod convert;
+mod cost;
+mod lexical;
+mod persisted;
+mod place;
+mod refusal;
+mod structure;
+mod values;
+
+use std::sync::Arc;
+
+use apollo_compiler::{
+    ExecutableDocument, Node, Schema as CheckedSchema,
+    executable::{Operation, OperationType},
+    introspection,
+    parser::Parser,
+    request::coerce_variable_values,
+    response::{JsonMap, JsonValue},
+    validation::{DiagnosticList, Valid},
+};
+use async_graphql::{Name, Pos, Request, ServerError, Variables, parser::types};
+use serde_json::{Map, Value};
+
+pub(crate) use self::persisted::Asked;
+pub use self::persisted::PersistedDocuments;
+use self::{cache::Cache, place::Places, refusal::Code};
+use crate::{blocking::blocking, graphql::Schema};
+
+/// How many errors of a document are told.
+pub(crate) const MAX_ERRORS: usize = 5;
+
+/// Bytes of a document that is read where requests are answered. Larger ones take milliseconds.
+const SMALL: usize = 4 << 10;
+
+/// Decides what may be executed.
+#[derive(Clone)]
+pub(crate) struct Guard(Arc<Inner>);
+
+struct Inner {
+    schema: Valid<CheckedSchema>,
+    max_cost: u64,
+    persisted: PersistedDocuments,
+    cache: Cache<Checked>,
+}
+
+/// A document that is valid, whatever its variables are.
+struct Checked {
+    document: Valid<ExecutableDocument>,
+    operation: Node<Operation>,
+    places: Places,
+    executable: types::ExecutableDocument,
+}
+
+/// What may be executed.
+pub(crate) struct Guarded {
+    /// The operation that is meant with the document's fragments, and the variables as the schema has them.
+    pub(crate) request: Request,
+    /// Whether it only reads.
+    pub(crate) is_query: bool,
+    /// What it could cost, in fields of its answer.
+    pub(crate) cost: u64,
+}
+
+impl Guard {
+    /// A guard of this schema, which lets pass what costs no more than `max_cost` and, if the operator wants it so,
+    /// `persisted` documents only.
+    pub(crate) fn new(schema: &Schema, max_cost: u64, persisted: PersistedDocuments) -> Self {
+        let schema = CheckedSchema::parse_and_validate(schema.sdl(), "schema.graphql")
+            .expect("the schema is our own, and a test reads it");
+        Self(Arc::new(Inner { schema, max_cost, persisted, cache: Cache::default() }))
+    }
+
+    /// What one request may cost.
+    pub(crate) fn max_cost(&self) -> u64 {
+        self.0.max_cost
+    }
+
+    /// The document a request means, or none if it says nothing of one.
+    pub(crate) fn find(&self, asked: Asked) -> Result<Option<String>, ServerError> {
+        self.0.persisted.find(asked)
+    }
+
+    /// Checks a request. Its errors have a code each and no path.
+    pub(crate) async fn check(
+        &self,
+        document: String,
+        operation: Option<String>,
+        variables: Map<String, Value>,
+    ) -> Result<Guarded, Vec<ServerError>> {
+        lexical::check(&document).map_err(|error| vec![error])?;
+        let key = cache::key(&document, operation.as_deref());
+        let checked = if let Some(checked) = self.0.cache.get(&key) {
+            checked
+        } else {
+            let (inner, bytes) = (Arc::clone(&self.0), document.len());
+            let read = move || inner.read(document, operation.as_deref());
+            let checked = Arc::new(if bytes > SMALL { blocking(read).await } else { read() }?);
+            self.0.cache.put(key, Arc::clone(&checked), bytes);
+            checked
+        };
+        self.0.admit(&checked, variables).map_err(|error| vec![error])
+    }
+}
+
+impl Inner {
+    /// Checks what depends on the document alone.
+    fn read(&self, document: String, operation: Option<&str>) -> Result<Checked, Vec<ServerError>> {
+        let places = Places::new(&document);
+        // What is nested deeper was refused by its brackets.
+        let parsed = Parser::new().parse_ast(document, "document");
+        let parsed = parsed.map_err(|wrong| diagnostics(Code::Parse, &wrong.errors))?;
+        structure::check(&parsed).map_err(|error| vec![error])?;
+        let document = parsed
+            .to_executable_validate(&self.schema)
+            .map_err(|wrong| diagnostics(Code::Validation, &wrong.errors))?;
+        let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
+        let sets = document.operations.iter().map(|operation| &operation.selection_set);
+        sets.chain(document.fragments.values().map(|fragment| &fragment.selection_set))
+            .try_for_each(|set| values::check_literals(&self.schema, set, &places))
+            .map_err(|error| vec![error])?;
+        let executable = convert::document(&document, &operation, &places, &[]);
+        Ok(Checked { document, operation, places, executable })
+    }
+
+    /// Checks what depends on the variables.
+    fn admit(&self, checked: &Checked, variables: Map<String, Value>) -> Result<Guarded, ServerError> {
+        let Checked { document, operation, places, executable } = checked;
+        let variables: JsonMap =
+            variables.into_iter().map(|(name, value)| (name.into(), JsonValue::from(value))).collect();
+        let coerced = coerce_variable_values(&self.schema, operation, &variables).map_err(|wrong| {
+            let message = without_value(wrong.message().to_string());
+            refusal::at(Code::Input, message, places.of(wrong.location()))
+        })?;
+        values::check_variables(&self.schema, operation, &coerced)?;
+        let cost = cost::of(document, operation, &coerced);
+        if cost > self.max_cost {
+            let message = format!(
+                "the query could cost {cost}, more than the limit of {}: ask for smaller pages or fewer fields",
+                self.max_cost
+            );
+            let mut error = refusal::new(Code::CostLimit, message);
+            let extensions = error.extensions.get_or_insert_default();
+            extensions.set("cost", cost);
+            extensions.set("limit", self.max_cost);
+            return Err(error);
+        }
+        let names = operation.variables.iter().map(|variable| variable.name.as_str());
+        let absent: Vec<&str> = names.filter(|name| !coerced.contains_key(*name)).collect();
+        let executable = if absent.is_empty() {
+            executable.clone()
+        } else {
+            convert::document(document, operation, places, &absent)
+        };
+        let mut variables = Variables::default();
+        variables
+            .extend(coerced.iter().map(|(name, value)| (Name::new(name.as_str()), convert::json(value))));
+        let mut request = Request::new("").variables(variables);
+        request.set_parsed_query(executable);
+        Ok(Guarded { request, is_query: operation.operation_type == OperationType::Query, cost })
+    }
+}
+
+/// The operation that is meant.
+fn operation_of(
+    document: &Valid<ExecutableDocument>,
+    name: Option<&str>,
+) -> Result<Node<Operation>, ServerError> {
+    let operation = document.operations.get(name).map_err(|_| {
+        let message = match name {
+            Some(_) => "the document has no operation of the name in 'operationName'",
+            None if document.operations.is_empty() => "the document has no operation",
+            None => "the document has several operations: name one in 'operationName'",
+        };
+        refusal::new(Code::Operation, message)
+    })?;
+    introspection::check_max_depth(document, operation)
+        .map_err(|_| refusal::new(Code::DepthLimit, "lists of the schema's parts nest more than 3 deep"))?;
+    Ok(operation.clone())
+}
+
+/// The first errors of a document.
+fn diagnostics(code: Code, errors: &DiagnosticList) -> Vec<ServerError> {
+    let errors = errors.iter().take(MAX_ERRORS).map(|diagnostic| {
+        let place = diagnostic
+            .line_column_range()
+            .map(|range| Pos { line: range.start.line, column: range.start.column });
+        refusal::at(code, diagnostic.error.to_string(), place)
+    });
+    errors.collect()
+}
+
+/// The library repeats a value that does not fit, which may be all that was sent.
+fn without_value(message: String) -> String {
+    match (message.starts_with("could not coerce"), message.find(": "), message.rfind(" to type ")) {
+        (true, Some(value), Some(ty)) if value < ty => format!("{}{}", &message[..value], &message[ty..]),
+        _ => message,
+    }
+}

@@ -1,0 +1,118 @@
+//! Values of the schema's own kinds: what its scalars take, and input objects of which one field is given. What the
+//! specification says of values is checked by the library; this is what it leaves to the server.
+
+use apollo_compiler::{
+    Node, Schema,
+    ast::{Type, Value},
+    executable::{Operation, Selection, SelectionSet},
+    response::{JsonMap, JsonValue},
+    schema::{ExtendedType, InputObjectType},
+};
+use async_graphql::ServerError;
+
+use super::{
+    convert,
+    place::Places,
+    refusal::{self, Code},
+};
+use crate::graphql::check_scalar;
+
+/// Checks what the variables of an operation are, after the library coerced them.
+pub(super) fn check_variables(
+    schema: &Schema,
+    operation: &Operation,
+    variables: &JsonMap,
+) -> Result<(), ServerError> {
+    for variable in &operation.variables {
+        if let Some(value) = variables.get(variable.name.as_str()) {
+            check(schema, &variable.ty, value).map_err(|reason| {
+                refusal::new(Code::Input, format!("variable '{}': {reason}", variable.name))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks the values that a document writes out.
+pub(super) fn check_literals(
+    schema: &Schema,
+    set: &SelectionSet,
+    places: &Places,
+) -> Result<(), ServerError> {
+    for selection in &set.selections {
+        match selection {
+            Selection::Field(field) => {
+                for given in &field.arguments {
+                    let known = field.definition.arguments.iter().find(|known| known.name == given.name);
+                    let checked =
+                        known.map_or(Ok(()), |known| check_literal(schema, &known.ty, &given.value));
+                    checked.map_err(|reason| {
+                        let message = format!("argument '{}': {reason}", given.name);
+                        refusal::at(Code::Validation, message, places.of(given.value.location()))
+                    })?;
+                }
+                check_literals(schema, &field.selection_set, places)?;
+            }
+            Selection::InlineFragment(fragment) => check_literals(schema, &fragment.selection_set, places)?,
+            // Each fragment is checked where it is defined.
+            Selection::FragmentSpread(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn check(schema: &Schema, ty: &Type, value: &JsonValue) -> Result<(), String> {
+    if value.is_null() {
+        return Ok(());
+    }
+    if let Type::List(item) | Type::NonNullList(item) = ty {
+        // One value stands for a list of it.
+        let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        return items.iter().try_for_each(|value| check(schema, item, value));
+    }
+    match schema.types.get(ty.inner_named_type()) {
+        Some(ExtendedType::Scalar(scalar)) => check_scalar(&scalar.name, convert::json(value)),
+        Some(ExtendedType::InputObject(object)) => {
+            let Some(fields) = value.as_object() else { return Ok(()) };
+            one_of(object, fields.len(), fields.values().any(JsonValue::is_null))?;
+            fields.iter().try_for_each(|(field, value)| match object.fields.get(field.as_str()) {
+                Some(definition) => check(schema, &definition.ty, value),
+                None => Ok(()),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same for a value of the document. Variables in it are checked by themselves.
+fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), String> {
+    if value.is_null() || value.as_variable().is_some() {
+        return Ok(());
+    }
+    if let Type::List(item) | Type::NonNullList(item) = ty {
+        let items = value.as_list().unwrap_or(std::slice::from_ref(value));
+        return items.iter().try_for_each(|value| check_literal(schema, item, value));
+    }
+    match schema.types.get(ty.inner_named_type()) {
+        Some(ExtendedType::Scalar(scalar)) => {
+            convert::constant(value).map_or(Ok(()), |value| check_scalar(&scalar.name, value))
+        }
+        Some(ExtendedType::InputObject(object)) => {
+            let Some(fields) = value.as_object() else { return Ok(()) };
+            one_of(object, fields.len(), fields.iter().any(|(_, value)| value.is_null()))?;
+            fields.iter().try_for_each(|(field, value)| match object.fields.get(field) {
+                Some(definition) => check_literal(schema, &definition.ty, value),
+                None => Ok(()),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Of some input objects exactly one field must be given, and not as null.
+fn one_of(object: &InputObjectType, fields: usize, null: bool) -> Result<(), String> {
+    if object.directives.has("oneOf") && (fields != 1 || null) {
+        return Err(format!("exactly one field of '{}' must be given", object.name));
+    }
+    Ok(())
+}

@@ -1,0 +1,483 @@
+//! The guard before the executor: what is refused before any of it runs, and what a query costs.
+
+use std::time::Duration;
+
+use entity::api_token::Scope;
+use galvo::{key_ring::KeySource, seal::Keys};
+use harness::{Database, Member, ReportBuilder, TestApp, error};
+use reqwest::{Method, header};
+use serde_json::{Value, json};
+
+/// The statement that looks the token up comes with every request.
+const SIGN_IN: u64 = 1;
+
+/// The status and the text of what is answered in the media type that tells refusals by their status.
+async fn send(member: &Member, body: String) -> (u16, String) {
+    let request = member.request(Method::POST, "/graphql").header(header::CONTENT_TYPE, "application/json");
+    let request = request.header(header::ACCEPT, "application/graphql-response+json").body(body);
+    let response = request.send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+/// Expects a request to be refused with a code before anything runs, in a short answer.
+async fn assert_refused(app: &TestApp, member: &Member, what: &str, body: &Value, code: &str) {
+    let before = app.statements();
+    let (status, text) = send(member, body.to_string()).await;
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["errors"][0]["extensions"]["code"], code, "{what}: {answer}");
+    assert_eq!(status, 400, "{what}: {answer}");
+    assert_eq!(answer.get("data"), None, "{what}: {answer}");
+    assert!(text.len() < 2_500, "{what}: {text}");
+    assert!(answer["errors"].as_array().unwrap().len() <= 5, "{what}: {answer}");
+    assert_eq!(app.statements() - before, SIGN_IN, "{what}");
+}
+
+/// Fragments that each spread the next one so many times.
+fn bomb(levels: usize, spreads: usize, leaf: &str) -> String {
+    let fragments = (0..levels).map(|level| {
+        let next = format!("...F{} ", level + 1).repeat(spreads);
+        format!("fragment F{level} on Account {{ {next} }} ")
+    });
+    let fragments = fragments.collect::<Vec<_>>().concat();
+    format!("{{ viewer {{ account {{ ...F0 }} }} }} {fragments} fragment F{levels} on Account {{ {leaf} }}")
+}
+
+#[tokio::test]
+async fn hostile_documents_are_refused_before_anything_runs() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let aliases = (0..1_000).map(|n| format!("a{n}: __typename ")).collect::<Vec<_>>().concat();
+    let chain =
+        (0..200).map(|n| format!("fragment F{n} on Query {{ ...F{} }} ", n + 1)).collect::<Vec<_>>().concat();
+    let operations = (0..2_000).map(|n| format!("query Q{n} {{ __typename }} ")).collect::<Vec<_>>().concat();
+    let clusters = "viewer { account { clusters(first: 100) { nodes { ";
+    let deep = format!("{{ {}id{} }}", clusters.repeat(5), "}".repeat(20));
+    let wide =
+        "{ viewer { account { clusters(first: 1000000) { nodes { computations(first: 1000000) { nodes {
+        errors(first: 1000000) { nodes { id } } } } } } } } }";
+    let root = (0..60).map(|n| format!("a{n}: viewer {{ scopes }} ")).collect::<Vec<_>>().concat();
+    let schemas =
+        (0..5).map(|n| format!("s{n}: __schema {{ queryType {{ name }} }} ")).collect::<Vec<_>>().concat();
+    let fields = |nested: &str| format!("fields {{ type {{ {nested} }} }}");
+    let lists = fields(&fields(&fields(&fields("name"))));
+    for (what, document, code) in [
+        ("aliases", format!("{{ {aliases} }}"), "DOCUMENT_LIMIT_EXCEEDED"),
+        (
+            "directives",
+            format!("{{ __typename {} }}", "@include(if: true) ".repeat(1_000)),
+            "DOCUMENT_LIMIT_EXCEEDED",
+        ),
+        ("unknown directives", format!("{{ __typename {} }}", "@a ".repeat(99)), "GRAPHQL_VALIDATION_FAILED"),
+        ("fields of the root", format!("{{ {root} }}"), "DOCUMENT_LIMIT_EXCEEDED"),
+        ("operations", operations, "DOCUMENT_LIMIT_EXCEEDED"),
+        ("60 operations", "query A { __typename } ".repeat(60), "DOCUMENT_LIMIT_EXCEEDED"),
+        ("tokens", format!("{{ {} }}", "a ".repeat(20_000)), "DOCUMENT_LIMIT_EXCEEDED"),
+        ("bytes", format!("{{ a(b: \"{}\") }}", "x".repeat(100_000)), "DOCUMENT_LIMIT_EXCEEDED"),
+        ("a deep selection", "{a".repeat(20_000), "DOCUMENT_LIMIT_EXCEEDED"),
+        ("a deep list", format!("{{ a(b: {}", "[".repeat(50_000)), "DOCUMENT_LIMIT_EXCEEDED"),
+        ("a deep object", format!("{{ a(b: {}", "{c:".repeat(20_000)), "DOCUMENT_LIMIT_EXCEEDED"),
+        ("a deep type", format!("query($a: {}", "[".repeat(50_000)), "DOCUMENT_LIMIT_EXCEEDED"),
+        ("deep fields", deep, "DEPTH_LIMIT_EXCEEDED"),
+        ("a chain of fragments", format!("{{ ...F0 }} {chain}"), "DEPTH_LIMIT_EXCEEDED"),
+        ("a chain that is not used", format!("{{ __typename }} {chain}"), "DEPTH_LIMIT_EXCEEDED"),
+        ("a circle", "{ ...A } fragment A on Query { ...A }".into(), "GRAPHQL_VALIDATION_FAILED"),
+        (
+            "a circle of two",
+            "{ ...A } fragment A on Query { viewer { ...B } } fragment B on Viewer { ... { ...B } }".into(),
+            "GRAPHQL_VALIDATION_FAILED",
+        ),
+        (
+            "a circle that is not used",
+            "{ __typename } fragment A on Query { ...B } fragment B on Query { ...A }".into(),
+            "GRAPHQL_VALIDATION_FAILED",
+        ),
+        ("2^28", bomb(28, 2, "slug"), "DEPTH_LIMIT_EXCEEDED"),
+        ("2^24", bomb(24, 2, "slug"), "COST_LIMIT_EXCEEDED"),
+        ("2^24 of nothing", bomb(24, 2, "__typename"), "COST_LIMIT_EXCEEDED"),
+        ("100^3", bomb(3, 100, "slug"), "COST_LIMIT_EXCEEDED"),
+        (
+            "1,000 spreads of a list",
+            bomb(1, 1_000, "clusters(first: 100) { nodes { id errors { nodes { id } } } }"),
+            "COST_LIMIT_EXCEEDED",
+        ),
+        ("large pages of large pages", wide.into(), "COST_LIMIT_EXCEEDED"),
+        ("questions for the schema", format!("{{ {schemas} }}"), "DOCUMENT_LIMIT_EXCEEDED"),
+        ("the schema in itself", format!("{{ __schema {{ types {{ {lists} }} }} }}"), "DEPTH_LIMIT_EXCEEDED"),
+        ("a long name", format!("{{ {} }}", "a".repeat(60_000)), "GRAPHQL_VALIDATION_FAILED"),
+        (
+            "a long text",
+            format!("{{ cluster(id: {}) {{ id }} }}", "x".repeat(60_000)),
+            "GRAPHQL_VALIDATION_FAILED",
+        ),
+        (
+            "1,000 unknown fields",
+            format!("{{ viewer {{ {} }} }}", "b ".repeat(1_000)),
+            "GRAPHQL_VALIDATION_FAILED",
+        ),
+        ("no GraphQL", "}".repeat(60_000).replace('}', "{}"), "DOCUMENT_LIMIT_EXCEEDED"),
+        ("no document", String::new(), "GRAPHQL_PARSE_FAILED"),
+        ("a text that does not end", format!("{{ a(b: \"{}", "x".repeat(60_000)), "GRAPHQL_PARSE_FAILED"),
+    ] {
+        assert_refused(&app, &ada, what, &json!({ "query": document }), code).await;
+    }
+    let (status, answer) = send(&ada, json!({ "query": "x".repeat(10 << 20) }).to_string()).await;
+    assert_eq!(status, 413, "{answer}");
+    let batch = json!(vec![json!({ "query": "{ __typename }" }); 1_000]);
+    let (status, answer) = send(&ada, batch.to_string()).await;
+    assert!(status == 400 && answer.contains("MALFORMED_BODY"), "{answer}");
+    let request = ada.request(Method::POST, "/graphql").header(header::CONTENT_TYPE, "application/json");
+    let response = request.body(b"{\"query\": \"{ \xff }\"}".to_vec()).send().await.unwrap();
+    assert_eq!(response.status(), 400);
+    assert!(response.text().await.unwrap().contains("MALFORMED_BODY"));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn documents_and_variables_are_checked_as_the_specification_says() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let (invalid, input) = ("GRAPHQL_VALIDATION_FAILED", "BAD_USER_INPUT");
+    let page = "query($n: Int!) { viewer { account { clusters(first: $n) { totalCount } } } }";
+    let rate = "mutation($rate: CostRateInput!) { setCostRate(input: $rate) { account { slug } } }";
+    let usage = "query($from: Date) { viewer { account { usage(from: $from) { tasks } } } }";
+    let table =
+        "query($by: UsageGrouping!) { viewer { account { usageTable(from: \"2026-11-01\", to: \"2026-11-02\",
+        by: $by) { day } } } }";
+    for (what, document, variables, code) in [
+        (
+            "a field twice as two",
+            "{ a: viewer { scopes } a: account(slug: \"x\") { slug } }",
+            json!({}),
+            invalid,
+        ),
+        (
+            "the same through fragments",
+            "{ viewer { ...A ...B } } fragment A on Viewer { x: user { id } } fragment B on Viewer { x: account { id } }",
+            json!({}),
+            invalid,
+        ),
+        (
+            "a text as a number",
+            "{ viewer { account { clusters(first: \"1\") { totalCount } } } }",
+            json!({}),
+            invalid,
+        ),
+        (
+            "a text's variable as a number",
+            "query($n: String) { viewer { account { clusters(first: $n) { totalCount } } } }",
+            json!({}),
+            invalid,
+        ),
+        (
+            "a number of 33 bits",
+            "{ viewer { account { clusters(first: 4294967296) { totalCount } } } }",
+            json!({}),
+            invalid,
+        ),
+        ("an unknown variable", "{ __typename @include(if: $x) }", json!({}), invalid),
+        ("an unknown directive", "{ __typename @what }", json!({}), invalid),
+        ("a directive of a variable", "query($x: Int @what) { __typename }", json!({}), invalid),
+        ("an argument of a name", "{ __typename(x: 1) }", json!({}), invalid),
+        ("a selection of a name", "{ __typename { x } }", json!({}), invalid),
+        ("a variable nobody uses", "query($x: Int) { __typename }", json!({}), invalid),
+        ("a fragment nobody uses", "{ __typename } fragment A on Query { __typename }", json!({}), invalid),
+        ("no selection", "{ viewer }", json!({}), invalid),
+        ("a subscription", "subscription { viewer { scopes } }", json!({}), invalid),
+        ("a type", "type A { b: Int }", json!({}), invalid),
+        ("no date", "{ viewer { account { usage(from: \"soon\") { tasks } } } }", json!({}), invalid),
+        ("null for a number", page, json!({ "n": null }), input),
+        ("no number", page, json!({}), input),
+        ("a text for a number", page, json!({ "n": "1" }), input),
+        ("a part for a number", page, json!({ "n": 1.5 }), input),
+        ("33 bits for a number", page, json!({ "n": 4_294_967_296_i64 }), input),
+        ("no condition", "query($x: Boolean!) { __typename @include(if: $x) }", json!({}), input),
+        ("no date for a date", usage, json!({ "from": "soon" }), input),
+        ("a number for a date", usage, json!({ "from": 5 }), input),
+        ("a list for a date", usage, json!({ "from": ["2026-11-01"] }), input),
+        ("an unknown word", table, json!({ "by": "WEEK" }), input),
+        ("an unknown field", rate, json!({ "rate": { "validFrom": "2026-11-01", "x": 1 } }), input),
+        ("a missing field", rate, json!({ "rate": { "perThreadHour": 1 } }), input),
+        ("a wrong field", rate, json!({ "rate": { "validFrom": "2026-11-31" } }), input),
+        ("a secret", page, json!({ "n": "geheim" }), input),
+    ] {
+        assert_refused(&app, &ada, what, &json!({ "query": document, "variables": variables }), code).await;
+    }
+    let (_, answer) = send(&ada, json!({ "query": page, "variables": { "n": "geheim" } }).to_string()).await;
+    assert!(!answer.contains("geheim"), "{answer}");
+
+    let answer = ada.query("query($x: Boolean!) { __typename @include(if: $x) }", json!({ "x": true })).await;
+    assert_eq!(answer, json!({ "__typename": "Query" }));
+    let answer = ada.query(r#"{ account(slug: "\u{1F600}\uD83D\uDE00") { slug } }"#, json!({})).await;
+    assert_eq!(answer, json!({ "account": null }));
+    let functions = "query($n: Int) { viewer { account { functions(first: $n) { prefix } } } }";
+    let answer = ada.query(functions, json!({})).await;
+    assert_eq!(answer["viewer"]["account"]["functions"], json!([]), "what is not given has its default");
+    let events = "query($topics: [String!]) { viewer { account { clusters { nodes { events(topics: $topics) { totalCount } } } } } }";
+    ada.query(events, json!({ "topics": "one" })).await;
+    let answer =
+        ada.ask("{\n  viewer { account {\n    ä: clusters(first: 0) { totalCount } } } }", json!({})).await;
+    assert_eq!(answer["errors"][0]["extensions"]["code"], "GRAPHQL_PARSE_FAILED", "{answer}");
+    let answer = ada
+        .ask("# ä\r\n{ viewer { account {\n    a: clusters(first: 0) { totalCount } } } }", json!({}))
+        .await;
+    assert_eq!(answer["errors"][0]["locations"], json!([{ "line": 3, "column": 5 }]), "{answer}");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn an_operation_is_chosen_by_its_name() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let two = "query A { viewer { ...S } } query B($id: ID!) { cluster(id: $id) { id } } mutation C { deleteCostRate(
+        validFrom: \"2026-11-01\") { account { slug } } } fragment S on Viewer { scopes }";
+    let ask = async |query: &str, name: Value| {
+        let (_, text) = send(&ada, json!({ "query": query, "operationName": name }).to_string()).await;
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    // B's variable is not asked for, and C does not run.
+    assert_eq!(ask(two, json!("A")).await["data"]["viewer"]["scopes"], json!(["INGEST", "READ", "ADMIN"]));
+    assert_eq!(ask(two, json!("B")).await["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
+    assert_eq!(ask(two, json!("C")).await["data"]["deleteCostRate"]["account"]["slug"], "ada");
+    assert_eq!(ask("query A { __typename }", json!(null)).await["data"]["__typename"], "Query");
+    for (query, name) in [(two, json!(null)), (two, json!("D")), ("{ __typename }", json!("A"))] {
+        let body = json!({ "query": query, "operationName": name });
+        assert_refused(&app, &ada, query, &body, "OPERATION_RESOLUTION_FAILURE").await;
+    }
+    let mixed = json!({ "query": "{ __typename } query A { __typename }" });
+    assert_refused(&app, &ada, "one without a name", &mixed, "GRAPHQL_VALIDATION_FAILED").await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn null_takes_the_next_parent_that_may_be_null_and_nothing_else() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let report = ReportBuilder::new("Scheduler-1", 1).with("/errors", json!([error(1, 1, 1)])).build();
+    let id = ada.reported(&report).await.to_string();
+    let query = "query($id: ID!) { first: cluster(id: $id) { number }
+        wrong: cluster(id: $id) { number errors { nodes { key cluster { errors(first: 0) { totalCount } } } } }
+        last: cluster(id: $id) { number } }";
+    let (status, text) = send(&ada, json!({ "query": query, "variables": { "id": id } }).to_string()).await;
+    assert_eq!(status, 200);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    // The error lies in an object that cannot be null, in a list of such, in a page that cannot be null either.
+    let found = json!({ "number": id.parse::<i64>().unwrap() });
+    let data = json!({ "first": found, "wrong": null, "last": found });
+    assert_eq!(answer["data"], data, "{text}");
+    assert!(
+        text.find("\"first\"") < text.find("\"wrong\"") && text.find("\"wrong\"") < text.find("\"last\""),
+        "{text}"
+    );
+    let path = json!(["wrong", "errors", "nodes", 0, "cluster", "errors"]);
+    assert_eq!(answer["errors"][0]["path"], path, "{text}");
+    assert_eq!(answer["errors"].as_array().unwrap().len(), 1, "{text}");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_query_costs_what_its_answer_may_hold() {
+    let app = TestApp::start_with(|settings| settings.max_query_cost = 1_000).await;
+    let ada = app.account("ada").await;
+    let account = |fields: &str| format!("{{ viewer {{ account {{ {fields} }} }} }}");
+    let cluster = |fields: &str| format!("{{ cluster(id: \"1\") {{ {fields} }} }}");
+    for (query, cost) in [
+        ("{ __typename }".to_owned(), 1),
+        ("{ viewer { user { name } } }".to_owned(), 3),
+        ("{ viewer @skip(if: true) { user { name } } }".to_owned(), 3),
+        (
+            account("clusters(first: 5) { totalCount nodes { id state } pageInfo { hasNextPage } }"),
+            4 + 1 + 5 * 2 + 2,
+        ),
+        (account("clusters { nodes { id } }"), 4 + 20),
+        (account("clusters(last: 3) { nodes { id } }"), 4 + 3),
+        (account("clusters(first: 1000000) { nodes { id } }"), 4 + 100),
+        (account("clusters(first: -1) { nodes { id } }"), 4 + 1),
+        (account("clusters(first: 4) { edges { cursor node { id } } }"), 4 + 4 * 3),
+        (account("clusters(first: 2) { nodes { id errors(first: 3) { nodes { key } } } }"), 4 + 2 * (3 + 3)),
+        (account("functions(first: 10) { prefix tasks }"), 3 + 10 * 2),
+        (account("functions { prefix }"), 3 + 100),
+        (account("costRates { currency }"), 3 + 10),
+        (cluster("environment { packages { name } }"), 3 + 100),
+        (cluster("series(metrics: [CPU, THREADS]) { unit points { value } }"), 2 + 2 * (2 + 100)),
+        (cluster("series(metrics: CPU) { points { at value } }"), 2 + 1 + 100 * 2),
+        (cluster("fineMetrics(first: 50) { total rows { value } }"), 4 + 50),
+        ("{ __schema { types { name } } }".to_owned(), 100),
+        (
+            "{ a: viewer { ...V } b: viewer { ...V } } fragment V on Viewer { user { name } }".to_owned(),
+            2 * 3,
+        ),
+        (account("clusters(first: 4) { ...P }") + " fragment P on ClusterConnection { nodes { id } }", 4 + 4),
+    ] {
+        let answer = ada.ask(&query, json!({})).await;
+        assert_eq!(
+            answer["extensions"]["cost"],
+            json!({ "requested": cost, "limit": 1_000 }),
+            "{query}: {answer}"
+        );
+    }
+    let paged = "query($n: Int = 6) { viewer { account { clusters(first: $n) { nodes { id } } } } }";
+    for (variables, cost) in [(json!({}), 10), (json!({ "n": 7 }), 11), (json!({ "n": null }), 24)] {
+        let answer = ada.ask(paged, variables).await;
+        assert_eq!(answer["extensions"]["cost"]["requested"], cost, "{answer}");
+    }
+    // 996 and 4 make 1,000, which is allowed.
+    let just = account(
+        "clusters(first: 83) { nodes { a: id b: id c: id d: id e: id f: id g: id h: id i: id j: id k: id l: id } }",
+    );
+    assert_eq!(ada.ask(&just, json!({})).await["extensions"]["cost"]["requested"], 1_000);
+    let more = json!({ "query": just.replace("viewer {", "viewer { scopes") });
+    assert_refused(&app, &ada, "1,001", &more, "COST_LIMIT_EXCEEDED").await;
+    let (_, answer) = send(&ada, more.to_string()).await;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let extensions = json!({ "code": "COST_LIMIT_EXCEEDED", "cost": 1_001, "limit": 1_000 });
+    assert_eq!(answer["errors"][0]["extensions"], extensions);
+    app.stop().await;
+}
+
+/// What tools ask, deeper than any query may be.
+const INTROSPECTION: &str = "query IntrospectionQuery { __schema { queryType { name } mutationType { name }
+    subscriptionType { name } types { ...FullType } directives { name description locations args { ...InputValue } } } }
+    fragment FullType on __Type { kind name description fields(includeDeprecated: true) { name description
+        args { ...InputValue } type { ...TypeRef } isDeprecated deprecationReason } inputFields { ...InputValue }
+        interfaces { ...TypeRef } enumValues(includeDeprecated: true) { name description isDeprecated deprecationReason }
+        possibleTypes { ...TypeRef } }
+    fragment InputValue on __InputValue { name description type { ...TypeRef } defaultValue }
+    fragment TypeRef on __Type { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name
+        ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name } } } } } } } } } }";
+
+#[tokio::test]
+async fn the_schema_is_told_to_those_who_are_signed_in() {
+    let app = TestApp::start_with(|settings| settings.max_query_cost = 1_000).await;
+    let ada = app.account("ada").await;
+    let answer = ada.query(INTROSPECTION, json!({})).await;
+    let types = answer["__schema"]["types"].as_array().unwrap();
+    assert!(types.iter().any(|kind| kind["name"] == "Cluster"), "{answer}");
+    let request = app.anonymous(Method::POST, "/graphql").json(&json!({ "query": INTROSPECTION }));
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 401);
+    assert_eq!(response.json::<Value>().await.unwrap()["errors"][0]["extensions"]["code"], "UNAUTHENTICATED");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_tokens_queries_may_cost_so_much_in_a_minute() {
+    let app = TestApp::start_with(|settings| settings.query_cost_per_minute = 10_000).await;
+    let ada = app.account("ada").await;
+    let (again, bob) = (ada.with_token(ada.token(&[Scope::Read], None).await), app.account("bob").await);
+    let limit = "rateLimit { limit cost remaining resetAt }";
+    let first = ada.query(&format!("{{ {limit} }}"), json!({})).await;
+    // The server's clock stands still. A point comes back in 6 milliseconds.
+    let full =
+        json!({ "limit": 10_000, "cost": 5, "remaining": 9_995, "resetAt": "2026-11-20T12:00:00.030+00:00" });
+    assert_eq!(first["rateLimit"], full);
+    let query = format!(
+        "{{ viewer {{ account {{ clusters(first: 100) {{ totalCount nodes {{ errors {{ nodes {{ id key }} }} }} }} }} }}
+        a: viewer {{ user {{ name id }} account {{ slug }} }} {limit} }}"
+    );
+    let cost = 5 + 100 * (2 + 20 * 2) + 6 + 5;
+    for _ in 0..2 {
+        assert_eq!(ada.ask(&query, json!({})).await["extensions"]["cost"]["requested"], cost);
+    }
+    let before = app.statements();
+    let request = ada.request(Method::POST, "/graphql").json(&json!({ "query": query }));
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    let seconds: u64 = response.headers()[header::RETRY_AFTER].to_str().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    let answer: Value = response.json().await.unwrap();
+    assert_eq!(answer["errors"][0]["extensions"]["code"], "RATE_LIMITED", "{answer}");
+    assert_eq!(app.statements() - before, SIGN_IN);
+    // What is refused costs nothing, and neither another token nor another account has to wait.
+    for member in [&again, &bob] {
+        assert_eq!(member.query(&format!("{{ {limit} }}"), json!({})).await["rateLimit"], full);
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_query_that_takes_too_long_is_given_up_and_a_mutation_goes_on() {
+    let keys = Keys::generate();
+    let ring = || KeySource::Ring(keys.clone());
+    let patient = TestApp::start_on(Database::migrated().await, ring(), |_| {}).await;
+    let ada = patient.account("ada").await;
+    let number = ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await.to_string();
+    let id = ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number })).await["cluster"]["id"].take();
+    let app = TestApp::start_on(patient.database.again(), ring(), |settings| {
+        settings.query_timeout = Duration::ZERO;
+    });
+    let app = app.await;
+    let hurried = app.here(&ada);
+    // Nothing has to be waited for.
+    assert_eq!(hurried.query("{ __typename }", json!({})).await["__typename"], "Query");
+    for (query, variables) in [
+        ("{ viewer { account { clusters { nodes { name } } } } }", json!({})),
+        (
+            "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }",
+            json!({ "id": id }),
+        ),
+    ] {
+        let (status, text) =
+            send(&hurried, json!({ "query": query, "variables": variables }).to_string()).await;
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(answer["errors"][0]["extensions"]["code"], "DEADLINE_EXCEEDED", "{text}");
+        assert_eq!((status, answer.get("data")), (504, None), "{text}");
+    }
+    let state = "query($id: ID!) { cluster(id: $id) { desiredState } }";
+    while ada.query(state, json!({ "id": number })).await["cluster"]["desiredState"] != "STOPPED" {
+        tokio::task::yield_now().await;
+    }
+    app.stop().await;
+    patient.stop().await;
+}
+
+#[tokio::test]
+async fn documents_the_server_knows_are_named_by_their_hash() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("name.graphql"), "{ viewer { user { name } } }").unwrap();
+    std::fs::write(directory.path().join("readme.txt"), "{ __typename }").unwrap();
+    // Of the first file.
+    let hash = "b34baa31867a43364a8ebfe58e37f421e1ed2c74916efbef8827f37ee3d881b2";
+    let unknown = "0".repeat(64);
+    let found = json!({ "viewer": { "user": { "name": "ada" } } });
+    let by_id = |id: &str| json!({ "documentId": format!("sha256:{id}") });
+    let by_hash =
+        |hash: &str| json!({ "extensions": { "persistedQuery": { "version": 1, "sha256Hash": hash } } });
+    for only in [false, true] {
+        let path = directory.path().to_owned();
+        let app = TestApp::start_with(|settings| {
+            settings.persisted_documents = Some(path);
+            settings.persisted_documents_only = only;
+        });
+        let app = app.await;
+        let ada = app.account("ada").await;
+        for body in [by_id(hash), by_hash(hash), json!({ "query": "{ viewer { user { name } } }" })] {
+            let (status, text) = send(&ada, body.to_string()).await;
+            assert_eq!(status, 200, "{text}");
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["data"], found, "{text}");
+        }
+        let url = format!("/graphql?documentId=sha256:{hash}");
+        assert_eq!(
+            ada.request(Method::GET, &url).send().await.unwrap().json::<Value>().await.unwrap()["data"],
+            found
+        );
+        for body in [by_id(&unknown), by_hash(&unknown), by_id("x"), json!({ "documentId": hash })] {
+            assert_refused(&app, &ada, "unknown", &body, "PERSISTED_QUERY_NOT_FOUND").await;
+        }
+        let mut other = by_hash(hash);
+        other["query"] = json!("{ __typename }");
+        assert_refused(&app, &ada, "another", &other, "BAD_USER_INPUT").await;
+        let free = json!({ "query": "{ __typename }" });
+        if only {
+            assert_refused(&app, &ada, "not in the list", &free, "PERSISTED_QUERY_NOT_IN_LIST").await;
+        } else {
+            assert_eq!(send(&ada, free.to_string()).await.0, 200);
+        }
+        app.stop().await;
+    }
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for body in [by_id(hash), by_hash(hash)] {
+        assert_refused(&app, &ada, "none are kept", &body, "PERSISTED_QUERY_NOT_SUPPORTED").await;
+    }
+    app.stop().await;
+}
