@@ -115,7 +115,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GALVO_REPORTS_PER_SECOND", default_value = "200")]
     reports_per_second: String,
     /// What one GraphQL request may cost, in fields of its answer; `docs/graphql.md` tells how it is reckoned.
-    #[arg(long, env = "GALVO_MAX_QUERY_COST", default_value = "200000")]
+    #[arg(long, env = "GALVO_MAX_QUERY_COST", default_value = "500000")]
     max_query_cost: String,
     /// A directory of GraphQL documents, in files ending in `.graphql`, which requests may name by their SHA-256
     /// instead of sending them. It is read at the start.
@@ -125,7 +125,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GALVO_PERSISTED_DOCUMENTS_ONLY", requires = "persisted_documents")]
     persisted_documents_only: bool,
     /// What the GraphQL requests of one token may cost in a minute; more are told to come back later.
-    #[arg(long, env = "GALVO_QUERY_COST_PER_MINUTE", default_value = "2000000")]
+    #[arg(long, env = "GALVO_QUERY_COST_PER_MINUTE", default_value = "5000000")]
     query_cost_per_minute: String,
     /// How long a GraphQL request may take, in seconds.
     #[arg(long, env = "GALVO_QUERY_TIMEOUT", default_value = "30")]

@@ -70,7 +70,7 @@ impl TestApp {
             listen: ([127, 0, 0, 1], 0).into(),
             min_report_interval: Duration::from_secs(1),
             reports_per_second: 1_000_000,
-            max_query_cost: 200_000,
+            max_query_cost: 500_000,
             persisted_documents: None,
             persisted_documents_only: false,
             query_cost_per_minute: 1_000_000_000,

@@ -56,7 +56,7 @@ async fn get_takes_queries_only() {
         one.json::<Value>().await.unwrap(),
         json!({
             "data": { "cluster": { "schedulerId": "Scheduler-1" } },
-            "extensions": { "cost": { "requested": 2, "limit": 200_000 } },
+            "extensions": { "cost": { "requested": 2, "limit": 500_000 } },
         })
     );
     let two = get(&[("query", query), ("operationName", "Two")]).await.unwrap();
@@ -64,7 +64,7 @@ async fn get_takes_queries_only() {
         two.json::<Value>().await.unwrap(),
         json!({
             "data": { "viewer": { "user": { "name": "ada" } } },
-            "extensions": { "cost": { "requested": 3, "limit": 200_000 } },
+            "extensions": { "cost": { "requested": 3, "limit": 500_000 } },
         })
     );
 
@@ -153,12 +153,12 @@ async fn a_list_keeps_the_order_of_its_fields_and_an_error_its_path() {
     let query = "{ viewer { account { clusters { nodes { errors { totalCount } user { name } schedulerId
         taskGroups { totalCount } state } totalCount } slug } } a: viewer { scopes } }";
     let request = ada.request(Method::POST, "/graphql").json(&json!({ "query": query }));
-    let expected = r#"{"data":{"viewer":{"account":{"clusters":{"nodes":[{"errors":{"totalCount":0},"user":{"name":"ada"},"schedulerId":"Scheduler-1","taskGroups":{"totalCount":0},"state":"RUNNING"}],"totalCount":1},"slug":"ada"}},"a":{"scopes":["INGEST","READ","ADMIN"]}},"extensions":{"cost":{"requested":168,"limit":200000}}}"#;
+    let expected = r#"{"data":{"viewer":{"account":{"clusters":{"nodes":[{"errors":{"totalCount":0},"user":{"name":"ada"},"schedulerId":"Scheduler-1","taskGroups":{"totalCount":0},"state":"RUNNING"}],"totalCount":1},"slug":"ada"}},"a":{"scopes":["INGEST","READ","ADMIN"]}},"extensions":{"cost":{"requested":168,"limit":500000}}}"#;
     assert_eq!(request.send().await.unwrap().text().await.unwrap(), expected);
     let query = "{ viewer { user { name } b: account { slug } account { slug } } a: viewer { scopes } }";
     let request = ada.request(Method::POST, "/graphql").json(&json!({ "query": query }));
     let text = request.send().await.unwrap().text().await.unwrap();
-    let expected = r#"{"data":{"viewer":{"user":{"name":"ada"},"b":{"slug":"ada"},"account":{"slug":"ada"}},"a":{"scopes":["INGEST","READ","ADMIN"]}},"extensions":{"cost":{"requested":9,"limit":200000}}}"#;
+    let expected = r#"{"data":{"viewer":{"user":{"name":"ada"},"b":{"slug":"ada"},"account":{"slug":"ada"}},"a":{"scopes":["INGEST","READ","ADMIN"]}},"extensions":{"cost":{"requested":9,"limit":500000}}}"#;
     assert_eq!(text, expected);
     app.stop().await;
 }
