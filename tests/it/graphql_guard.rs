@@ -141,7 +141,7 @@ async fn documents_and_variables_are_checked_as_the_specification_says() {
     let rate = "mutation($rate: CostRateInput!) { setCostRate(input: $rate) { account { slug } } }";
     let usage = "query($from: Date) { viewer { account { usage(from: $from) { tasks } } } }";
     let table =
-        "query($by: UsageGrouping!) { viewer { account { usageTable(from: \"2026-11-01\", to: \"2026-11-02\",
+        "query($by: [UsageDimension!]!) { viewer { account { usageTable(from: \"2026-11-01\", to: \"2026-11-02\",
         by: $by) { day } } } }";
     for (what, document, variables, code) in [
         (
@@ -194,7 +194,7 @@ async fn documents_and_variables_are_checked_as_the_specification_says() {
         ("no date for a date", usage, json!({ "from": "soon" }), input),
         ("a number for a date", usage, json!({ "from": 5 }), input),
         ("a list for a date", usage, json!({ "from": ["2026-11-01"] }), input),
-        ("an unknown word", table, json!({ "by": "WEEK" }), input),
+        ("an unknown word", table, json!({ "by": ["YEAR"] }), input),
         ("an unknown field", rate, json!({ "rate": { "validFrom": "2026-11-01", "x": 1 } }), input),
         ("a missing field", rate, json!({ "rate": { "perThreadHour": 1 } }), input),
         ("a wrong field", rate, json!({ "rate": { "validFrom": "2026-11-31" } }), input),
