@@ -1,6 +1,7 @@
 //! Where the schema is built and its limits are set.
 
 use async_graphql::{Context, EmptySubscription, Request, Response};
+use chrono::{DateTime, Utc};
 
 use super::{mutation::Mutation, query::Query, scope::AccountScope};
 use crate::{auth::Viewer, store::Store};
@@ -38,9 +39,15 @@ impl Schema {
         self.0.sdl()
     }
 
-    /// Answers a request as its viewer may see it.
-    pub async fn execute(&self, request: Request, viewer: Viewer, store: &Store) -> Response {
-        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer));
+    /// Answers a request that came `now` as its viewer may see it.
+    pub async fn execute(
+        &self,
+        request: Request,
+        viewer: Viewer,
+        store: &Store,
+        now: DateTime<Utc>,
+    ) -> Response {
+        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now);
         self.0.execute(request.data(RequestContext { viewer, scope })).await
     }
 }

@@ -140,7 +140,7 @@ async fn execute(
         Ok(_) => {}
         Err(error) => return Ok(GraphQlResponse::from_errors(vec![error])),
     }
-    Ok(state.schema.execute(request, viewer, &state.store).await)
+    Ok(state.schema.execute(request, viewer, &state.store, state.clock.now()).await)
 }
 
 /// Whether the operation to be run only reads. One that cannot be told is left to the executor to refuse.
