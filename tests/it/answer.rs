@@ -206,6 +206,12 @@ async fn did_any_exceptions_occur() {
     let expected =
         answer(["BAD", "MEASURED"], "1 exception, all of Dask itself.", Some((1.0, "exceptions")), None);
     assert_eq!(ask(&ada, number, "exceptions").await.0, expected);
+    // The scheduler recorded more than it told of.
+    let lossy = ReportBuilder::new("Scheduler-2", 2).with("/cluster/totals/errors", 3);
+    ada.reported(&lossy.build()).await;
+    let headline = "At least 1 exception, all of Dask itself. 2 more are not stored.";
+    let expected = answer(["BAD", "ESTIMATED"], headline, Some((1.0, "exceptions")), None);
+    assert_eq!(ask(&ada, number, "exceptions").await.0, expected);
     app.stop().await;
 }
 
@@ -658,7 +664,7 @@ async fn what_the_account_refuses_is_not_shown_as_nothing() {
     let expected = answer(["BAD", "NOT_COLLECTED"], &headline, None, None);
     assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
     bob.reported(&kept(4).with("/errors", json!([failure(9, "KilledWorker", "dask")])).build()).await;
-    let headline = "At least 1 exception, all of Dask itself. 4 more were kept back.";
+    let headline = "At least 1 exception, all of Dask itself. 4 more are not stored.";
     let expected = answer(["BAD", "ESTIMATED"], headline, Some((1.0, "exceptions")), Some(0.25));
     assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
     app.stop().await;

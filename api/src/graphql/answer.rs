@@ -151,8 +151,8 @@ impl Answers {
     }
 }
 
-/// Answers to the questions people have about a cluster, as of its newest report. Each asks the store by itself, at
-/// most twice, and together with the same question about other clusters.
+/// Answers to the questions people have about a cluster, as of its newest report. Each is read from the store only when
+/// it is asked for, and together with the same question about other clusters.
 #[Object]
 impl Answers {
     /// Did my computation finish? The value counts computations that did; the share is of all that were submitted. The
@@ -214,6 +214,7 @@ impl Answers {
         Ok(self.answer(answer::exceptions(&answer::Exceptions {
             kinds: &kinds,
             dead: &shown,
+            recorded: self.row.total_errors,
             tasks_erred: self.row.total_tasks_erred,
             tasks_succeeded: self.row.total_tasks_succeeded,
             kept_back: self.kept_back(DataClass::UserErrors),

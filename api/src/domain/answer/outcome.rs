@@ -199,6 +199,8 @@ pub struct Exceptions<'a> {
     pub kinds: &'a [ErrorKind],
     /// Workers that died, if Dask itself failed.
     pub dead: &'a [DeadWorker],
+    /// Errors the reporter recorded, whether they are stored or not.
+    pub recorded: i64,
     /// Tasks that erred themselves.
     pub tasks_erred: i64,
     /// Tasks that came to be in memory.
@@ -234,9 +236,11 @@ pub fn exceptions(facts: &Exceptions<'_>) -> Answer {
             format!("{all} exceptions: {user} of the computations' own code, {dask} of Dask itself.")
         }
     };
-    let (confidence, headline) = if facts.kept_back > 0 {
-        let kept = many(facts.kept_back, "more was", "more were");
-        (Confidence::Estimated, format!("At least {headline} {kept} kept back."))
+    // Dropped by the reporter, refused, or older than such data is kept: the receipt knows of some of them only.
+    let not_stored = facts.kept_back.max(facts.recorded - all);
+    let (confidence, headline) = if not_stored > 0 {
+        let more = many(not_stored, "more is", "more are");
+        (Confidence::Estimated, format!("At least {headline} {more} not stored."))
     } else {
         (Confidence::Measured, headline)
     };
