@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// How far a computation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum State {
     /// Some of its tasks are unfinished.

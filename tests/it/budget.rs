@@ -1,6 +1,6 @@
 //! How many statements an operation costs: the same at any depth and for any number of rows.
 
-use harness::{Member, ReportBuilder, TestApp, computation, error, task_group, usage};
+use harness::{Member, ReportBuilder, TestApp, computation, error, sample, task_group, usage, uuid, worker};
 use serde_json::{Value, json};
 
 /// The statement that looks the token up comes with every request.
@@ -163,5 +163,83 @@ async fn lists_of_very_many_parents_are_read_in_batches() {
     assert!(computations.iter().all(|node| node["errors"]["nodes"][0]["taskGroup"]["prefix"] == "load"));
     // The page, its computations, and six lists or rows for 700 parents, a hundred at a time.
     assert!(statements <= SIGN_IN + 2 + 6 * 8, "{statements}");
+    app.stop().await;
+}
+
+/// Clusters with something to say to every question, each of another kind.
+async fn questionable(ada: &Member) {
+    for cluster in 0..6_u32 {
+        let mut last = computation(2, &[10]);
+        last["started_at"] = json!(1_795_172_405);
+        last["state"] = json!(["finished", "erred", "running"][cluster as usize % 3]);
+        let mut failed = error(20, 10, 1);
+        failed["origin"] = json!(["user", "dask"][cluster as usize % 2]);
+        let mut died = worker(30);
+        (died["ended_at"], died["end"]) = (json!(1_795_172_406), json!("lost"));
+        let measured =
+            json!({ "gil_contention": 0.5, "event_loop_seconds": 0.05, "tasks_processing": cluster });
+        let cells = json!([["execute", "load", "thread-cpu", "seconds", 2]]);
+        let report = ReportBuilder::new(&format!("Scheduler-{cluster}"), 1)
+            .with("/sent_at", 1_795_172_400 + 600 * cluster)
+            .with("/computations", json!([computation(1, &[10]), last]))
+            .with("/errors", json!([failed]))
+            .with("/workers", json!([died]))
+            .with("/samples", json!([sample(None, 1_000, measured)]))
+            .with("/usage", json!([usage(23, 4)]))
+            .with("/fine_metrics", json!([{ "span_id": uuid(30), "cells": cells }]));
+        ada.reported(&report.build()).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_costs_two_statements_for_any_number_of_clusters() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    questionable(&ada).await;
+    let ask = async |answers: &str| {
+        let query = format!(
+            "{{ viewer {{ account {{ clusters(first: 50) {{ nodes {{ answers {{ {answers} }} }} }} }} }} }}"
+        );
+        let (statements, answer) = cost(&app, &ada, &query, json!({})).await;
+        assert_eq!(answer["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap().len(), 6);
+        statements - SIGN_IN - 1
+    };
+    let plain = "{ verdict headline value share confidence evidence { label value unit } }";
+    let questions = [
+        // How many there are in which state, and some in the state that decides.
+        ("finished", 2),
+        // Errors by kind, and the workers that died.
+        ("exceptions", 2),
+        // Usage, and the rates.
+        ("cost", 2),
+        // Functions, and usage.
+        ("topTime", 2),
+        // The last samples, and the clients.
+        ("whyRunning", 2),
+        // Samples, and usage.
+        ("gil", 2),
+        // Fine metrics, and usage.
+        ("network", 2),
+        ("spill", 2),
+        // Samples.
+        ("eventLoop", 1),
+        // Fine metrics.
+        ("cpu", 1),
+    ];
+    for (question, statements) in questions {
+        assert_eq!(ask(&format!("{question} {plain}")).await, statements, "{question}");
+    }
+    assert_eq!(ask("__typename").await, 0, "who asks nothing reads nothing");
+    // Usage, samples and fine metrics are read once for all of them, or once more by who asks for them while they are
+    // being read.
+    let all: Vec<String> = questions.iter().map(|(question, _)| format!("{question} {plain}")).collect();
+    let together = ask(&all.join(" ")).await;
+    assert!((11..=14).contains(&together), "{together}");
+    // Computations and workers are known already. Groups of errors are read, those of clusters without dead workers
+    // perhaps before the others.
+    let nodes = "{ evidence { node { id } } }";
+    assert_eq!(ask(&format!("finished {nodes}")).await, 2);
+    let with_groups = ask(&format!("exceptions {nodes}")).await;
+    assert!((3..=4).contains(&with_groups), "{with_groups}");
     app.stop().await;
 }

@@ -360,6 +360,64 @@ async fn spans_with_code_metrics_and_profiles_are_the_accounts_own() {
 }
 
 #[tokio::test]
+async fn answers_rest_on_the_accounts_own_data() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    // The same identifiers in both accounts, and in one of them more of everything.
+    let mut more = report();
+    let mut dead = worker(30);
+    (dead["ended_at"], dead["end"]) = (json!(1_795_172_406), json!("lost"));
+    more["workers"] = json!([dead]);
+    more["computations"] = json!([computation(1, &[10]), computation(2, &[10])]);
+    let mut failed = error(21, 11, 1);
+    failed["origin"] = json!("dask");
+    more["errors"] = json!([failed, error(20, 11, 1)]);
+    more["usage"] = json!([usage(1, 2), usage(2, 2)]);
+    more["clients"] =
+        json!([{ "id": "Client-1", "connected_at": 1 }, { "id": "Client-2", "connected_at": 1 }]);
+    more["fine_metrics"][0]["cells"][0][4] = json!(7);
+    more["samples"] = json!([sample(
+        None,
+        1,
+        json!({ "gil_contention": 1, "event_loop_seconds": 1, "tasks_processing": 5 })
+    )]);
+    bob.reported(&more).await;
+    ada.reported(&report()).await;
+    let rate = r#"mutation { setCostRate(input: { validFrom: "2026-11-20", perThreadHour: 1 }) { userErrors { field } } }"#;
+    bob.query(rate, json!({})).await;
+    let fields = "{ value evidence { node { id ... on Worker { name } } } }";
+    let query = format!(
+        "{{ viewer {{ account {{ clusters {{ nodes {{ answers {{ finished {fields} exceptions {fields} cost {fields}
+        topTime {fields} whyRunning {fields} gil {fields} network {fields} spill {fields} eventLoop {fields} cpu {fields} }} }} }} }} }} }}"
+    );
+    let seen = async |member: &Member| {
+        member.query(&query, json!({})).await["viewer"]["account"]["clusters"]["nodes"][0]["answers"].take()
+    };
+    let (of_ada, of_bob) = (seen(&ada).await, seen(&bob).await);
+    let values = |answers: &Value| {
+        let questions = ["finished", "exceptions", "cost", "topTime", "gil", "whyRunning"];
+        json!(questions.map(|question| answers[question]["value"].clone()))
+    };
+    assert_eq!(values(&of_ada), json!([1.0, 1.0, null, 3_000.5, null, null]));
+    // A second of the scheduler's life was looked at.
+    assert_eq!(values(&of_bob), json!([2.0, 2.0, 4.0, 6_001.0, 1.0, 5.0]));
+    let nodes = |answers: &Value, question: &str| -> Vec<Value> {
+        answers[question]["evidence"].as_array().unwrap().iter().map(|row| row["node"].clone()).collect()
+    };
+    let node = "query($id: ID!) { node(id: $id) { id } }";
+    for question in ["finished", "exceptions"] {
+        assert!(!nodes(&of_ada, question).is_empty());
+        for found in nodes(&of_bob, question) {
+            assert!(!nodes(&of_ada, question).contains(&found), "{found}");
+            let theirs = ada.query(node, json!({ "id": found["id"] })).await;
+            assert_eq!(theirs, json!({ "node": null }), "{question}");
+        }
+    }
+    assert_eq!(nodes(&of_bob, "exceptions").last().unwrap()["name"], "worker-30");
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn without_a_token_nothing_is_told() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;

@@ -172,6 +172,11 @@ impl Table {
         rows
     }
 
+    /// What there is of each label, in no order that means anything.
+    pub fn sums(&self) -> impl Iterator<Item = (&Label, f64)> {
+        self.sums.iter().map(|((label, _), value)| (&**label, *value))
+    }
+
     /// Thread-seconds spent executing tasks; `None` when nothing was measured at all.
     #[must_use]
     pub fn execute_seconds(&self) -> Option<f64> {

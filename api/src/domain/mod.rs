@@ -1,6 +1,7 @@
 //! Rules and arithmetic: no async, no SeaORM queries, no async-graphql, no clock. What comes from outside is
 //! parsed here, once, into types that need no second check.
 
+pub mod answer;
 pub mod bounded;
 pub mod client_span;
 pub mod cluster_id;

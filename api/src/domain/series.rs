@@ -135,6 +135,17 @@ impl Buckets {
         }
     }
 
+    /// All of a metric in one; `None` if there is nothing.
+    #[must_use]
+    pub fn whole(&self, metric: Metric) -> Option<Bucket> {
+        self.of(metric).map(|(_, bucket)| bucket).reduce(|a, b| Bucket {
+            sum: a.sum + b.sum,
+            count: a.count + b.count,
+            min: a.min.min(b.min),
+            max: a.max.max(b.max),
+        })
+    }
+
     /// The buckets of a metric in which there is something, by the milliseconds they begin at.
     pub fn of(&self, metric: Metric) -> impl Iterator<Item = (i64, Bucket)> {
         self.metrics.get(&metric).into_iter().flatten().map(|(at, bucket)| (*at, *bucket))
@@ -197,5 +208,7 @@ mod tests {
         };
         assert_eq!(of(Metric::Cpu), [(600_000, 0.3, 0.1, 0.5), (605_000, 7.0, 7.0, 7.0)]);
         assert_eq!(of(Metric::Threads), []);
+        let whole = buckets.whole(Metric::Cpu).map(|b| (b.mean(), b.min, b.max));
+        assert_eq!((whole, buckets.whole(Metric::Threads)), (Some((7.6 / 3.0, 0.1, 7.0)), None));
     }
 }

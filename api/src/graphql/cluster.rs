@@ -9,6 +9,7 @@ use entity::{
 
 use super::{
     account::Account,
+    answer::Answers,
     client::Client,
     computation::Computation,
     connection::{Connection, PageArguments, connect},
@@ -204,6 +205,11 @@ impl Cluster {
             logs: self.dropped_of("logs"),
             usage: self.dropped_of("usage"),
         }
+    }
+
+    /// Answers to the questions people have about it.
+    async fn answers(&self) -> Answers {
+        Answers::new(&self.scope, &self.row)
     }
 
     /// What it used over its whole life, and what that cost.

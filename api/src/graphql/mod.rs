@@ -2,6 +2,8 @@
 //! through `app`. Rows are wrapped, never exposed, so that a column can change without breaking a client.
 
 mod account;
+mod answer;
+mod answer_loaders;
 mod client;
 mod cluster;
 mod cluster_list;

@@ -1,6 +1,7 @@
 //! Where the schema is built.
 
 use async_graphql::{Context, EmptySubscription, Request, Response, ValidationMode};
+use chrono::{DateTime, Utc};
 
 use super::{mutation::Mutation, query::Query, rate_limit::RateLimit, scope::AccountScope};
 use crate::{auth::Viewer, store::Store};
@@ -37,15 +38,16 @@ impl Schema {
         self.0.sdl()
     }
 
-    /// Answers a request as its viewer may see it. Nothing is validated here: that is the guard's.
+    /// Answers a request that came `now` as its viewer may see it. Nothing is validated here: that is the guard's.
     pub async fn execute(
         &self,
         request: Request,
         viewer: Viewer,
         rate_limit: RateLimit,
         store: &Store,
+        now: DateTime<Utc>,
     ) -> Response {
-        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer));
+        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now);
         self.0.execute(request.data(RequestContext { viewer, scope, rate_limit })).await
     }
 }

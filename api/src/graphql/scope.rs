@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use async_graphql::dataloader::{DataLoader, HashMapCache};
+use chrono::{DateTime, Utc};
 use entity::account;
 use tokio::sync::OnceCell;
 
@@ -19,6 +20,8 @@ pub(super) struct AccountScope {
     pub(super) account: Arc<account::Model>,
     pub(super) store: AccountStore,
     pub(super) loader: Arc<Loader>,
+    /// When the request came, by the server's clock.
+    pub(super) now: DateTime<Utc>,
     rates: Arc<OnceCell<RateCard>>,
     /// How many points of series may still be asked for.
     points: Arc<AtomicI64>,
@@ -67,10 +70,10 @@ pub(super) enum Costly {
 pub(super) type Loader = DataLoader<Reader, HashMapCache>;
 
 impl AccountScope {
-    pub(super) fn new(viewer: &Viewer, store: AccountStore) -> Self {
+    pub(super) fn new(viewer: &Viewer, store: AccountStore, now: DateTime<Utc>) -> Self {
         let (account, loader) = (Arc::new(viewer.account().clone()), loader(&store));
         let points = Arc::new(AtomicI64::new(MAX_POINTS));
-        Self { account, store, loader, rates: Arc::default(), points, work: Arc::default() }
+        Self { account, store, loader, now, rates: Arc::default(), points, work: Arc::default() }
     }
 
     /// The account's rates, read once for a request.

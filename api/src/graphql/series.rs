@@ -7,6 +7,7 @@ use std::{
 
 use async_graphql::{Enum, SimpleObject, dataloader::Loader};
 use chrono::{DateTime, Utc};
+use entity::ids::ClusterId;
 
 use super::{error::ApiError, loaders::Reader, scope::AccountScope};
 use crate::{
@@ -86,6 +87,27 @@ impl SeriesArguments {
             refused("bucketSeconds", format!("must be at least {least_seconds} for this time"))
         })
     }
+}
+
+/// What was measured of a cluster between two times, read together with that of others.
+pub(super) async fn measured(
+    scope: &AccountScope,
+    cluster: ClusterId,
+    (from, until): (DateTime<Utc>, DateTime<Utc>),
+    bucket_seconds: i64,
+    metrics: &[Metric],
+) -> Result<Arc<Buckets>, ApiError> {
+    let too_much =
+        ApiError::TooMuch("the series and answers of the query are too much for one: ask for fewer clusters");
+    // What was measured at the last moment belongs to it.
+    let (from, to) = (from.timestamp_millis(), until.timestamp_millis() + 1);
+    let window = Window::new(from, to, Some(bucket_seconds)).map_err(|_| too_much.clone())?;
+    if !scope.take_points(window.cost(metrics.len())) {
+        return Err(too_much);
+    }
+    let key = SeriesOf { parent: SeriesParent::Cluster(cluster), window, metrics: metrics.to_vec() };
+    let nothing = || Arc::new(Buckets::new(window, &[]));
+    Ok(scope.loader.load_one(key).await?.unwrap_or_else(nothing))
 }
 
 fn series(metric: Metric, window: Window, buckets: &Buckets) -> Series {

@@ -23,8 +23,9 @@ const FEW: u64 = 10;
 
 /// Lists that are not paged, and how many items they usually have. Where one may have many more, the resolver
 /// bounds them by what is there.
-const ASSUMED: [(&str, &str, u64); 7] = [
+const ASSUMED: [(&str, &str, u64); 8] = [
     ("Account", "usageTable", 100),
+    ("Answer", "evidence", 5),
     ("Cluster", "environmentMismatches", 20),
     ("Cluster", "usageHours", 100),
     ("Environment", "packages", 100),

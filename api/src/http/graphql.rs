@@ -161,8 +161,8 @@ async fn execute(
     }
     let left = state.query_budget.take(viewer.token_id(), guarded.cost, state.clock.timestamp())?;
     let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
-    let (schema, store) = (state.schema.clone(), state.store.clone());
-    let run = Box::pin(async move { schema.execute(guarded.request, viewer, left, &store).await });
+    let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());
+    let run = Box::pin(async move { schema.execute(guarded.request, viewer, left, &store, now).await });
     let response = if guarded.is_query {
         tokio::time::timeout(state.query_timeout, unharmed(run))
             .await

@@ -83,6 +83,29 @@ impl AccountStore {
         Ok(rows.into_iter().collect())
     }
 
+    /// How many clients are connected to each cluster, as of its newest report; clusters without any are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.client.connected", skip_all)]
+    pub async fn connected_clients(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, i64>, StoreError> {
+        let rows: Vec<(ClusterId, i64)> = self
+            .select::<Entity>()
+            .select_only()
+            .column(Column::ClusterId)
+            .column_as(Column::Id.count(), "count")
+            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(Column::DisconnectedAt.is_null())
+            .group_by(Column::ClusterId)
+            .into_tuple()
+            .all(&self.reads())
+            .await?;
+        Ok(rows.into_iter().collect())
+    }
+
     /// Writes what a report says of clients.
     pub(crate) async fn record_clients(
         &self,

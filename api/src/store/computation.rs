@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use entity::{
-    computation::{Column, Entity, Model},
+    Timestamp,
+    computation::{Column, Entity, Model, State},
     computation_task_group as link,
     ids::{ClusterId, ComputationId},
     list::SpanIds,
@@ -16,11 +17,11 @@ use sea_orm::{
 use super::{
     code_snippet::stacks,
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    page::{self, End, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     upsert::{first_wins, newest_wins},
 };
-use crate::domain::{bounded::UnixTime, report::ComputationReport};
+use crate::domain::{answer::ComputationStates, bounded::UnixTime, report::ComputationReport};
 
 /// The orders computations can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,6 +90,54 @@ impl AccountStore {
             .all(&self.reads())
             .await?;
         Ok(counts.into_iter().collect())
+    }
+
+    /// How many computations of each cluster are in which state; clusters without any are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.computation.states", skip_all)]
+    pub async fn computation_states(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, Vec<ComputationStates>>, StoreError> {
+        let rows: Vec<(ClusterId, State, i64, Timestamp)> = self
+            .select::<Entity>()
+            .select_only()
+            .columns([Column::ClusterId, Column::State])
+            .column_as(Column::Id.count(), "count")
+            .column_as(Column::StartedAt.max(), "last_started_at")
+            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .group_by(Column::ClusterId)
+            .group_by(Column::State)
+            .into_tuple()
+            .all(&self.reads())
+            .await?;
+        let mut found: HashMap<ClusterId, Vec<ComputationStates>> = HashMap::new();
+        for (cluster, state, count, last) in rows {
+            let states = ComputationStates { state, count, last_started_at: last.0 };
+            found.entry(cluster).or_default().push(states);
+        }
+        Ok(found)
+    }
+
+    /// The newest computations in a state, at most `limit` of each cluster, in the order of `of`.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.computation.newest_in_state", skip_all)]
+    pub async fn newest_computations(
+        &self,
+        of: &[(ClusterId, State)],
+        limit: u64,
+    ) -> Result<Vec<Vec<Model>>, StoreError> {
+        let selects = of.iter().map(|(cluster, state)| {
+            self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(Column::State.eq(*state))
+        });
+        let request = PageRequest { limit, end: End::First, after: None, before: None };
+        let sort = ComputationSort::NewestFirst;
+        let pages = page::fetch_each(&self.reads(), selects.collect(), sort, &request).await?;
+        Ok(pages.into_iter().map(Page::into_rows).collect())
     }
 
     /// The computations that exist among `ids`, in no particular order.

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use entity::{
+    error_group::Origin,
     error_occurrence::{Column, Entity, Model},
     ids::{ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId},
 };
-use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, FromQueryResult, QueryFilter, QuerySelect, QueryTrait,
+    sea_query::Expr,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -17,7 +21,7 @@ use super::{
     upsert::first_wins,
 };
 use crate::{
-    domain::{bounded::Text, fingerprint::Fingerprint, report::ErrorReport},
+    domain::{answer::ErrorKind, bounded::Text, fingerprint::Fingerprint, report::ErrorReport},
     seal::SealError,
 };
 
@@ -175,6 +179,48 @@ impl AccountStore {
         Ok(counts)
     }
 
+    /// The commonest kinds of errors of each cluster, at most `limit` of each origin, the commonest first; clusters
+    /// without any are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.error_occurrence.kinds", skip_all)]
+    pub async fn error_kinds(
+        &self,
+        clusters: &[ClusterId],
+        limit: i64,
+    ) -> Result<HashMap<ClusterId, Vec<ErrorKind>>, StoreError> {
+        let of_origin = "CAST(SUM(COUNT(*)) OVER (PARTITION BY cluster_id, origin) AS bigint)";
+        let place = "ROW_NUMBER() OVER (PARTITION BY cluster_id, origin ORDER BY COUNT(*) DESC, group_id)";
+        let kinds = self
+            .select::<Entity>()
+            .select_only()
+            .columns([Column::ClusterId, Column::Origin, Column::GroupId])
+            .column_as(Column::ExceptionType.max(), "exception_type")
+            .column_as(Column::Id.count(), "count")
+            .expr_as(Expr::cust(of_origin), "of_origin")
+            .expr_as(Expr::cust(place), page::PLACE)
+            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .group_by(Column::ClusterId)
+            .group_by(Column::Origin)
+            .group_by(Column::GroupId);
+        let mut found: HashMap<ClusterId, Vec<ErrorKind>> = HashMap::new();
+        for row in self.reads().query_all(&page::first_places(kinds.into_query(), limit)).await? {
+            let row = KindRow::from_query_result(&row, "")?;
+            found.entry(row.cluster_id).or_default().push(ErrorKind {
+                origin: row.origin,
+                group: row.group_id,
+                exception_type: row.exception_type,
+                count: row.count,
+                of_origin: row.of_origin,
+            });
+        }
+        for kinds in found.values_mut() {
+            kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.count), kind.group));
+        }
+        Ok(found)
+    }
+
     /// The error with this identifier.
     ///
     /// # Errors
@@ -241,6 +287,17 @@ impl AccountStore {
         self.insert::<Entity>(rows.collect(), &first_wins::<Entity>()).await?;
         Ok(())
     }
+}
+
+/// A kind of errors of a cluster.
+#[derive(Debug, FromQueryResult)]
+struct KindRow {
+    cluster_id: ClusterId,
+    origin: Origin,
+    group_id: Option<ErrorGroupId>,
+    exception_type: Option<String>,
+    count: i64,
+    of_origin: i64,
 }
 
 fn any_of(parents: &[ErrorParent]) -> Condition {

@@ -161,6 +161,25 @@ impl<Row> Default for Page<Row> {
     }
 }
 
+impl<Row> Page<Row> {
+    /// The rows, without where they stand.
+    pub(super) fn into_rows(self) -> Vec<Row> {
+        self.rows.into_iter().map(|(_, row)| row).collect()
+    }
+}
+
+/// The column of a statement that says which place a row has among its like, counted from 1.
+pub(super) const PLACE: &str = "place";
+
+/// The rows of a statement with a column [`PLACE`] that have one of the first so many, in no particular order.
+pub(super) fn first_places(ranked: SelectStatement, places: i64) -> SelectStatement {
+    Query::select()
+        .expr(Expr::cust("*"))
+        .from_subquery(ranked, Alias::new("ranked"))
+        .and_where(Expr::col(Alias::new(PLACE)).lte(places))
+        .take()
+}
+
 /// Reads one page of what `select` selects, in one statement.
 pub(super) async fn fetch<S: Sort>(
     connection: &impl ConnectionTrait,

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use entity::{
     ids::{ClusterId, WorkerId},
     list::Names,
-    worker::{Column, Entity, Model},
+    worker::{Column, End as WorkerEnd, Entity, Model},
 };
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect, sea_query::ExprTrait};
 
 use super::{
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    page::{self, End, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     upsert::newest_wins,
 };
@@ -113,6 +113,27 @@ impl AccountStore {
                 .map(|(alive, count)| (WorkerParent { cluster, alive }, count))
         });
         Ok(counts.collect())
+    }
+
+    /// The workers that died, at most `limit` of each cluster, those that joined last first, in the order of
+    /// `clusters`.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.worker.dead", skip_all)]
+    pub async fn dead_workers(
+        &self,
+        clusters: &[ClusterId],
+        limit: u64,
+    ) -> Result<Vec<Vec<Model>>, StoreError> {
+        let of = |cluster: &ClusterId| {
+            let died = Column::EndKind.is_in([WorkerEnd::Memory, WorkerEnd::Lost]);
+            self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died)
+        };
+        let request = PageRequest { limit, end: End::Last, after: None, before: None };
+        let selects = clusters.iter().map(of).collect();
+        let pages = page::fetch_each(&self.reads(), selects, WorkerSort::OldestFirst, &request).await?;
+        Ok(pages.into_iter().map(|page| page.into_rows().into_iter().rev().collect()).collect())
     }
 
     /// The workers that exist among `ids`, in no particular order.

@@ -1,0 +1,671 @@
+//! Answers to questions about clusters: what reports tell, worked out by hand.
+
+use harness::{Member, ReportBuilder, TestApp, computation, error, sample, task_group, usage, uuid, worker};
+use serde_json::{Value, json};
+
+const ANSWER: &str =
+    "verdict headline value unit share confidence evidence { label value unit node { __typename id } }";
+
+/// When all schedulers of the tests started, an hour before the server's clock.
+const STARTED_AT: f64 = 1_795_172_400.0;
+
+/// A report that arrives 600 seconds after the start, by the scheduler's clock.
+fn report(sequence: i64) -> ReportBuilder {
+    ReportBuilder::new("Scheduler-1", sequence).with("/sent_at", STARTED_AT + 600.0)
+}
+
+/// One answer of a cluster, and apart from it what it rests on.
+async fn ask(member: &Member, number: i64, question: &str) -> (Value, Vec<Value>) {
+    let query =
+        format!("query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question} {{ {ANSWER} }} }} }} }}");
+    let mut data = member.query(&query, json!({ "id": number.to_string() })).await;
+    let mut answer = data["cluster"]["answers"][question].take();
+    let evidence = answer.as_object_mut().unwrap().remove("evidence").unwrap();
+    (answer, evidence.as_array().unwrap().clone())
+}
+
+fn answer(
+    [verdict, confidence]: [&str; 2],
+    headline: &str,
+    value: Option<(f64, &str)>,
+    share: Option<f64>,
+) -> Value {
+    let (value, unit) = value.unzip();
+    json!({ "verdict": verdict, "headline": headline, "value": value, "unit": unit, "share": share,
+        "confidence": confidence })
+}
+
+/// Evidence that is only a number.
+fn number_of(label: &str, value: f64, unit: &str) -> Value {
+    json!({ "label": label, "value": value, "unit": unit, "node": null })
+}
+
+async fn refuse(member: &Member, class: &str) {
+    let set =
+        "mutation($input: SetDataPolicyInput!) { setDataPolicy(input: $input) { userErrors { code } } }";
+    let input = json!({ "input": { "class": class, "accepted": false } });
+    assert_eq!(member.query(set, input).await["setDataPolicy"]["userErrors"], json!([]));
+}
+
+/// A computation that was submitted so many seconds after the start, and took five if it has ended.
+fn run(number: u128, started: f64, state: &str) -> Value {
+    let mut run = computation(number, &[]);
+    run["started_at"] = json!(STARTED_AT + started);
+    run["state"] = json!(state);
+    let ended = ["finished", "erred"].contains(&state);
+    run["stopped_at"] = if ended { json!(STARTED_AT + started + 5.0) } else { Value::Null };
+    run
+}
+
+#[tokio::test]
+async fn did_my_computation_finish() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = ada.reported(&report(1).build()).await;
+    let nothing = ["UNKNOWN", "MEASURED"];
+    let expected = answer(nothing, "Nothing was submitted yet, 0 tasks.", Some((0.0, "computations")), None);
+    assert_eq!(ask(&ada, number, "finished").await, (expected, vec![]));
+
+    let cases: [(&[Value], _, &str, f64, f64); 6] = [
+        (&[run(1, 1.0, "finished")], "GOOD", "The 1 computation finished.", 1.0, 1.0),
+        (&[run(2, 2.0, "running")], "NOTICE", "1 of 2 computations is still running.", 1.0, 0.5),
+        (&[run(2, 2.0, "erred")], "BAD", "The last computation failed; 1 of 2 finished.", 1.0, 0.5),
+        (
+            &[run(3, 3.0, "finished"), run(4, 2.5, "finished")],
+            "NOTICE",
+            "The last computation finished, but 1 of 4 did not.",
+            3.0,
+            0.75,
+        ),
+        (&[run(2, 2.0, "finished")], "GOOD", "All 4 computations finished.", 4.0, 1.0),
+        (
+            &[run(5, 9.0, "cancelled")],
+            "BAD",
+            "The last computation was cancelled, since the scheduler closed before it was done; 4 of 5 finished.",
+            4.0,
+            0.8,
+        ),
+    ];
+    for ((runs, verdict, headline, value, share), sequence) in cases.into_iter().zip(2..) {
+        ada.reported(&report(sequence).with("/computations", runs.to_vec()).build()).await;
+        let (found, evidence) = ask(&ada, number, "finished").await;
+        let expected = answer([verdict, "MEASURED"], headline, Some((value, "computations")), Some(share));
+        assert_eq!(found, expected);
+        assert!(
+            !evidence.is_empty() && evidence.iter().all(|row| row["node"]["__typename"] == "Computation")
+        );
+    }
+    let (_, evidence) = ask(&ada, number, "finished").await;
+    let query = "query($id: ID!) { node(id: $id) { ... on Computation { daskId } } }";
+    let node = ada.query(query, json!({ "id": evidence[0]["node"]["id"] })).await["node"].take();
+    assert_eq!((evidence.len(), node), (1, json!({ "daskId": uuid(5) })));
+    assert_eq!(evidence[0]["label"], "Computation of 2026-11-20 11:00:09 UTC, cancelled");
+    assert_eq!(evidence[0]["value"], Value::Null);
+
+    // Five at the most, the newest first, with what each took.
+    let many: Vec<Value> = (10..20_u8).map(|n| run(n.into(), f64::from(n), "erred")).collect();
+    ada.reported(&report(9).with("/computations", many).build()).await;
+    let (_, evidence) = ask(&ada, number, "finished").await;
+    let labels: Vec<_> = evidence.iter().map(|row| (&row["label"], &row["value"], &row["unit"])).collect();
+    assert_eq!(labels.len(), 5);
+    assert_eq!(
+        labels[0],
+        (&json!("Computation of 2026-11-20 11:00:19 UTC, failed"), &json!(5.0), &json!("seconds"))
+    );
+
+    // What was reported in part is not all.
+    let gave_up = ReportBuilder::new("Scheduler-2", 1)
+        .with("/computations", json!([run(1, 1.0, "finished")]))
+        .with("/dropped", json!({ "computations": 3 }));
+    let number = ada.reported(&gave_up.build()).await;
+    let headline = "The 1 computation finished. 3 more computations were not reported.";
+    let expected = answer(["GOOD", "ESTIMATED"], headline, Some((1.0, "computations")), Some(1.0));
+    assert_eq!(ask(&ada, number, "finished").await.0, expected);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_fell_silent_leaves_it_open() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number =
+        ada.reported(&report(1).with("/computations", json!([run(1, 2.0, "running")])).build()).await;
+    app.set_clock("2026-11-20T12:02:00Z");
+    assert_eq!(ask(&ada, number, "finished").await.0["verdict"], "NOTICE");
+    app.set_clock("2026-11-20T14:05:00Z");
+    let headline = "1 of 1 computations had not finished when the cluster was last heard of, 2 h 5 min ago.";
+    let expected = answer(["UNKNOWN", "MEASURED"], headline, Some((0.0, "computations")), Some(0.0));
+    assert_eq!(ask(&ada, number, "finished").await.0, expected);
+    let headline =
+        "Whether it runs is not known: nothing was heard of it for 2 h 5 min, though it reports every 15 s.";
+    let expected = answer(["UNKNOWN", "MEASURED"], headline, Some((7_500.0, "seconds")), None);
+    assert_eq!(ask(&ada, number, "whyRunning").await, (expected, vec![]));
+    app.stop().await;
+}
+
+/// An error whose group is one of its number's.
+fn failure(number: u128, kind: &str, origin: &str) -> Value {
+    let mut error = error(number, 1, 1);
+    error["type"] = json!(kind);
+    error["message"] = json!(kind);
+    error["origin"] = json!(origin);
+    error
+}
+
+#[tokio::test]
+async fn did_any_exceptions_occur() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let with = |sequence: i64, succeeded: i64, erred: i64| {
+        report(sequence)
+            .with("/cluster/totals/tasks_succeeded", succeeded)
+            .with("/cluster/totals/tasks_erred", erred)
+    };
+    let number = ada.reported(&with(1, 5, 0).build()).await;
+    let headline = "No exceptions: 0 tasks failed and 5 tasks succeeded.";
+    let expected = answer(["GOOD", "MEASURED"], headline, Some((0.0, "exceptions")), Some(0.0));
+    assert_eq!(ask(&ada, number, "exceptions").await, (expected, vec![]));
+
+    let mut user: Vec<Value> = (1..=3).map(|n| failure(n, "ValueError", "user")).collect();
+    user.push(failure(4, "KeyError", "user"));
+    ada.reported(&with(2, 12, 4).with("/errors", user).build()).await;
+    let (found, evidence) = ask(&ada, number, "exceptions").await;
+    let headline = "4 exceptions, all of the computations' own code.";
+    assert_eq!(found, answer(["BAD", "MEASURED"], headline, Some((4.0, "exceptions")), Some(0.25)));
+    let rows: Vec<_> =
+        evidence.iter().map(|row| (&row["label"], &row["value"], &row["node"]["__typename"])).collect();
+    let group = json!("ErrorGroup");
+    let expected = [
+        (&json!("ValueError, of the code"), &json!(3.0), &group),
+        (&json!("KeyError, of the code"), &json!(1.0), &group),
+    ];
+    assert_eq!(rows, expected);
+
+    // Workers that died stand beside what Dask says of them; one that was not needed any more does not.
+    let ended = |number: u128, end: &str, processing: i64| {
+        let mut worker = worker(number);
+        worker["ended_at"] = json!(STARTED_AT + 100.0);
+        worker["end"] = json!(end);
+        worker["processing"] = json!(processing);
+        worker
+    };
+    let workers = json!([ended(1, "memory", 2), ended(2, "retired", 0), worker(3)]);
+    let killed = json!([failure(9, "KilledWorker", "dask")]);
+    ada.reported(&with(3, 15, 5).with("/errors", killed).with("/workers", workers).build()).await;
+    let (found, evidence) = ask(&ada, number, "exceptions").await;
+    let headline = "5 exceptions: 4 of the computations' own code, 1 of Dask itself.";
+    assert_eq!(found, answer(["BAD", "MEASURED"], headline, Some((5.0, "exceptions")), Some(0.25)));
+    assert_eq!(evidence.len(), 4);
+    assert_eq!(evidence[3]["label"], "Worker worker-1, killed over its memory while it processed");
+    assert_eq!((&evidence[3]["value"], &evidence[3]["unit"]), (&json!(2.0), &json!("tasks")));
+    assert_eq!(evidence[3]["node"]["__typename"], "Worker");
+
+    let other =
+        ReportBuilder::new("Scheduler-2", 1).with("/errors", json!([failure(9, "KilledWorker", "dask")]));
+    let number = ada.reported(&other.build()).await;
+    let expected =
+        answer(["BAD", "MEASURED"], "1 exception, all of Dask itself.", Some((1.0, "exceptions")), None);
+    assert_eq!(ask(&ada, number, "exceptions").await.0, expected);
+    // The scheduler recorded more than it told of.
+    let lossy = ReportBuilder::new("Scheduler-2", 2).with("/cluster/totals/errors", 3);
+    ada.reported(&lossy.build()).await;
+    let headline = "At least 1 exception, all of Dask itself. 2 more are not stored.";
+    let expected = answer(["BAD", "ESTIMATED"], headline, Some((1.0, "exceptions")), None);
+    assert_eq!(ask(&ada, number, "exceptions").await.0, expected);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn how_much_did_that_cost_me() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = ada.reported(&report(1).build()).await;
+    let none = ["UNKNOWN", "NOT_COLLECTED"];
+    let headline = "No usage was reported, 0 hours of it, so there is nothing to price.";
+    assert_eq!(ask(&ada, number, "cost").await, (answer(none, headline, None, None), vec![]));
+
+    // Four threads for the last hour of the 20th, 3,000 s on the CPU, 600 s waiting, and the rest idle.
+    ada.reported(&report(2).with("/usage", vec![usage(23, 4)]).build()).await;
+    let headline = "No rates are set for its days, so what 4 h 0 min of thread time cost is not known: setCostRate sets them.";
+    let guess = "Days without a rate, if a thread-hour cost 0.05 USD, the server's guess";
+    let hours = |hours: f64| number_of("Thread time, busy or idle", hours, "thread-hours");
+    let evidence = vec![hours(4.0), number_of(guess, 0.2, "USD")];
+    assert_eq!(ask(&ada, number, "cost").await, (answer(none, headline, None, None), evidence));
+
+    let set = "mutation($input: CostRateInput!) { setCostRate(input: $input) { userErrors { field } } }";
+    let rate = json!({ "validFrom": "2026-11-20", "currency": "EUR", "perThreadHour": 0.12 });
+    ada.query(set, json!({ "input": rate })).await;
+    let headline = "It cost 0.48 EUR by the account's rates, 75 % of it while threads were idle.";
+    let expected = answer(["NOTICE", "ESTIMATED"], headline, Some((0.48, "EUR")), Some(0.75));
+    assert_eq!(ask(&ada, number, "cost").await, (expected, vec![hours(4.0)]));
+
+    // A day before the rate is not in the amount, and a release that tells of no idle time has no share.
+    let mut old = usage(0, 2);
+    old.as_object_mut().unwrap().remove("idle_seconds");
+    old["hour"] = json!(old["hour"].as_i64().unwrap() - 24);
+    let mut new = usage(23, 1);
+    new.as_object_mut().unwrap().remove("idle_seconds");
+    let other = ReportBuilder::new("Scheduler-2", 1).with("/usage", vec![old, new]);
+    let number = ada.reported(&other.build()).await;
+    let headline = "It cost 0.12 EUR by the account's rates.";
+    let expected = answer(["UNKNOWN", "ESTIMATED"], headline, Some((0.12, "EUR")), None);
+    assert_eq!(ask(&ada, number, "cost").await, (expected, vec![hours(3.0), number_of(guess, 0.1, "USD")]));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_taking_most_of_the_time() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = ada.reported(&report(1).build()).await;
+    let zero = Some((0.0, "thread-seconds"));
+    let expected = answer(["UNKNOWN", "MEASURED"], "Nothing has been computed yet, 0 s.", zero, None);
+    assert_eq!(ask(&ada, number, "topTime").await, (expected, vec![]));
+
+    // One thread that computed for an hour, 3,000.5 s of it in `load`.
+    ada.reported(&report(2).with("/usage", vec![usage(23, 1)]).build()).await;
+    let headline = "load takes 50 min of thread time, 83 % of what was computed.";
+    let value = Some((3_000.5, "thread-seconds"));
+    let expected = answer(["GOOD", "MEASURED"], headline, value, Some(3_000.5 / 3_600.0));
+    let functions =
+        vec![number_of("load", 3_000.5, "thread-seconds"), number_of("divide", 599.5, "thread-seconds")];
+    assert_eq!(ask(&ada, number, "topTime").await, (expected, functions));
+
+    // The same with three more threads that did nothing, and twice.
+    ada.reported(&report(3).with("/usage", vec![usage(22, 4), usage(23, 4)]).build()).await;
+    let headline = "load takes 1 h 40 min of thread time, 83 % of what was computed; but threads computed only 25 % of the time.";
+    let value = Some((6_001.0, "thread-seconds"));
+    let expected = answer(["NOTICE", "MEASURED"], headline, value, Some(6_001.0 / 7_200.0));
+    assert_eq!(ask(&ada, number, "topTime").await.0, expected);
+
+    // Of more functions than there is room for, those that took longest.
+    let mut hour = usage(23, 1);
+    let function = |n: i64| json!({ "prefix": format!("f{n}"), "compute_seconds": n, "transfer_seconds": 0, "tasks": 1, "tasks_erred": 0, "bytes": 0 });
+    hour["functions"] = (1..=9).map(function).collect();
+    let number = ada.reported(&ReportBuilder::new("Scheduler-2", 1).with("/usage", vec![hour]).build()).await;
+    let (_, evidence) = ask(&ada, number, "topTime").await;
+    let labels: Vec<_> = evidence.iter().map(|row| row["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["f9", "f8", "f7", "f6", "f5"]);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn why_is_that_cluster_still_running() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let tasks = |[processing, queued, no_worker, memory]: [i64; 4]| {
+        let now = json!({ "tasks_processing": processing, "tasks_queued": queued, "tasks_no_worker": no_worker,
+            "tasks_waiting": 0, "tasks_memory": memory });
+        let before =
+            json!({ "tasks_processing": 77, "tasks_queued": 77, "tasks_no_worker": 77, "tasks_memory": 77 });
+        json!([sample(None, 590_000, before), sample(None, 599_000, now)])
+    };
+    let client = json!([{ "id": "Client-1", "connected_at": STARTED_AT },
+        { "id": "Client-2", "connected_at": STARTED_AT, "disconnected_at": STARTED_AT + 1.0 }]);
+    let said = async |scheduler: &str, report: ReportBuilder| {
+        let report = report.with("/scheduler_id", scheduler).with("/cluster/workers", 2);
+        let number = ada.reported(&report.build()).await;
+        ask(&ada, number, "whyRunning").await
+    };
+    let count = |label: &str, value: f64, unit: &str| number_of(label, value, unit);
+
+    let working = report(1).with("/samples", tasks([12, 0, 0, 3])).with("/clients", client.clone());
+    let headline = "It works: 2 workers process 12 tasks.";
+    let evidence = vec![
+        count("Tasks being processed", 12.0, "tasks"),
+        count("Results in memory", 3.0, "results"),
+        count("Clients connected", 1.0, "clients"),
+    ];
+    let expected = answer(["GOOD", "MEASURED"], headline, Some((12.0, "tasks")), None);
+    assert_eq!(said("working", working).await, (expected, evidence));
+
+    let headline = "1 task waits for a worker that may run it: there are 2 workers, and none may.";
+    let expected = answer(["BAD", "MEASURED"], headline, Some((1.0, "tasks")), None);
+    let evidence = vec![count("Tasks no worker may run", 1.0, "tasks")];
+    assert_eq!(said("stuck", report(1).with("/samples", tasks([0, 0, 1, 0]))).await, (expected, evidence));
+
+    let headline = "5 tasks are queued for a free thread, and none runs on its 2 workers.";
+    let expected = answer(["NOTICE", "MEASURED"], headline, Some((5.0, "tasks")), None);
+    assert_eq!(said("queued", report(1).with("/samples", tasks([0, 5, 0, 0]))).await.0, expected);
+
+    // Idle for 500 of the 600 seconds.
+    let idle =
+        report(1).with("/samples", tasks([0, 0, 0, 3])).with("/cluster/idle_since", STARTED_AT + 100.0);
+    let held = idle.clone().with("/clients", client);
+    let headline = "1 client holds 3 results in its memory; it has had no work for 8 min, since 2026-11-20 11:01:40 UTC.";
+    let expected = answer(["NOTICE", "MEASURED"], headline, Some((3.0, "results")), None);
+    assert_eq!(said("held", held).await.0, expected);
+    let headline = "It is idle: it has had no work for 8 min, since 2026-11-20 11:01:40 UTC.";
+    let expected = answer(["NOTICE", "MEASURED"], headline, Some((500.0, "seconds")), None);
+    let evidence = vec![count("Results in memory", 3.0, "results")];
+    assert_eq!(said("idle", idle.clone()).await, (expected, evidence));
+    let long = idle.with("/sent_at", STARTED_AT + 7_300.0);
+    let headline = "It is idle: it has had no work for 2 h 0 min, since 2026-11-20 11:01:40 UTC.";
+    let expected = answer(["BAD", "MEASURED"], headline, Some((7_200.0, "seconds")), None);
+    assert_eq!(said("long idle", long).await.0, expected);
+
+    let headline = "Its scheduler says that it has work on 2 workers, but no samples tell which.";
+    let expected = answer(["GOOD", "NOT_COLLECTED"], headline, None, None);
+    assert_eq!(said("untold", report(1)).await.0, expected);
+
+    let closed = report(1)
+        .with("/final", true)
+        .with("/cluster/closed_at", STARTED_AT + 1_800.0)
+        .with("/cluster/close_reason", "no work for 20 minutes");
+    let headline =
+        "It is not running: it closed at 2026-11-20 11:30:00 UTC, 30 min ago: no work for 20 minutes.";
+    let expected = answer(["GOOD", "MEASURED"], headline, Some((1_800.0, "seconds")), None);
+    assert_eq!(said("closed", closed).await, (expected, vec![]));
+
+    let number = ada.reported(&report(2).with("/samples", tasks([4, 0, 0, 0])).build()).await;
+    let stop = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }";
+    let id =
+        ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
+    ada.query(stop, json!({ "id": id["cluster"]["id"] })).await;
+    let (found, _) = ask(&ada, number, "whyRunning").await;
+    let headline = "It was told to stop, and has not yet done so. It works: 0 workers process 4 tasks.";
+    assert_eq!(found, answer(["NOTICE", "MEASURED"], headline, Some((4.0, "tasks")), None));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = ada
+        .reported(
+            &report(1).with("/samples", json!([sample(None, 1_000, json!({ "cpu_cores": 1 }))])).build(),
+        )
+        .await;
+    let none = ["UNKNOWN", "NOT_COLLECTED"];
+    let headline = "GIL contention was not measured: install gilknocker on the workers, and Dask 2023.4.1 or newer measures it.";
+    assert_eq!(ask(&ada, number, "gil").await, (answer(none, headline, None, None), vec![]));
+    let headline = "How long event loops were blocked was not measured in the time that was looked at: no sample tells of it.";
+    assert_eq!(ask(&ada, number, "eventLoop").await, (answer(none, headline, None, None), vec![]));
+
+    // In 600 seconds, over two chunks: the GIL at 0.25 and 0.5, and ticks of 80 ms.
+    let contention = json!([
+        sample(
+            None,
+            60_000,
+            json!({ "gil_contention": 0.25, "gil_contention_max": 0.5, "event_loop_seconds": 0.08,
+            "event_loop_seconds_max": 0.5, "scheduler_event_loop_seconds": 0.03125 })
+        ),
+        sample(
+            None,
+            600_000,
+            json!({ "gil_contention": 0.5, "gil_contention_max": 0.75, "event_loop_seconds": 0.08 })
+        ),
+        sample(Some(1), 60_000, json!({ "gil_contention": 1.0, "event_loop_seconds": 4.0 })),
+    ]);
+    ada.reported(&report(2).with("/samples", contention).with("/usage", vec![usage(11, 2)]).build()).await;
+    let headline = "The GIL was busy 38 % of the last 10 min.";
+    let evidence = vec![
+        number_of("Busiest on any worker", 0.75, "share"),
+        number_of("Threads held without using the CPU, for this or other reasons", 600.0, "thread-seconds"),
+    ];
+    let expected = answer(["NOTICE", "MEASURED"], headline, Some((225.0, "seconds")), Some(0.375));
+    assert_eq!(ask(&ada, number, "gil").await, (expected, evidence));
+    // A tick every 80 ms that should come every 20 ms: a quarter of the ticks came, and the rest of the time is lost.
+    let (found, evidence) = ask(&ada, number, "eventLoop").await;
+    let headline = "In the last 10 min the workers' event loops were blocked 75 % of the time: a tick took 80 ms and not 20 ms.";
+    assert_eq!(found, answer(["BAD", "MEASURED"], headline, Some((450.0, "seconds")), Some(0.75)));
+    let expected = vec![
+        number_of("A tick of the median worker", 0.08, "seconds"),
+        number_of("The slowest tick of any worker", 0.5, "seconds"),
+        number_of("A tick of the scheduler", 0.03125, "seconds"),
+        number_of("The slowest tick of the scheduler", 0.03125, "seconds"),
+    ];
+    assert_eq!(evidence, expected);
+
+    // With one thread a worker, nothing waits for the GIL.
+    let alone = report(1)
+        .with("/scheduler_id", "alone")
+        .with("/cluster/totals/peak_workers", 3)
+        .with("/cluster/totals/peak_threads", 3)
+        .with(
+            "/samples",
+            json!([sample(
+                None,
+                60_000,
+                json!({ "gil_contention": 1.0, "scheduler_event_loop_seconds": 0.02 })
+            )]),
+        );
+    let number = ada.reported(&alone.build()).await;
+    let headline =
+        "The GIL was busy 100 % of the last 10 min, but with 1 thread a worker no task waits for another.";
+    let expected = answer(["GOOD", "MEASURED"], headline, Some((600.0, "seconds")), Some(1.0));
+    assert_eq!(ask(&ada, number, "gil").await.0, expected);
+    let headline = "In the last 10 min the scheduler's event loop was blocked 0 % of the time: a tick took 20 ms and not 20 ms.";
+    let expected = answer(["GOOD", "MEASURED"], headline, Some((0.0, "seconds")), Some(0.0));
+    assert_eq!(ask(&ada, number, "eventLoop").await.0, expected);
+    app.stop().await;
+}
+
+/// What the workers of a cluster measured for no task in particular, and for one span.
+fn metrics(of_none: &Value, of_tasks: &Value) -> Value {
+    json!([{ "cells": of_none }, { "span_id": uuid(30), "cells": of_tasks }])
+}
+
+#[tokio::test]
+async fn how_much_time_is_lost_in_network_transfer() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let network = |seconds: i64| {
+        let cells = json!([
+            ["gather-dep", null, "network", "seconds", seconds],
+            ["gather-dep", null, "network", "bytes", 5000],
+            ["gather-dep", null, "deserialize", "seconds", 9],
+            ["get-data", null, "network", "seconds", 6]
+        ]);
+        metrics(&cells, &json!([["execute", "load", "thread-cpu", "seconds", 3]]))
+    };
+    let number = ada.reported(&report(1).with("/usage", vec![usage(23, 4)]).build()).await;
+    let headline =
+        "How long workers received data is not stored, Dask tells of it since 2023.7, once tasks ran.";
+    let expected = answer(["UNKNOWN", "NOT_COLLECTED"], headline, None, None);
+    assert_eq!(ask(&ada, number, "network").await, (expected, vec![]));
+
+    // Four threads that were idle for three of their four hours; 1,800 s are a sixth of that.
+    ada.reported(&report(2).with("/fine_metrics", network(1_800)).build()).await;
+    let headline = "Workers received data for 30 min, and threads were idle 75 % of the time, which they may have spent waiting for it.";
+    let expected = answer(["NOTICE", "MEASURED"], headline, Some((1_800.0, "seconds")), Some(0.75));
+    let moved = |seconds: f64| {
+        vec![
+            number_of("Receiving data from other workers", seconds, "seconds"),
+            number_of("Received", 5_000.0, "bytes"),
+            number_of("Sending data to other workers", 6.0, "seconds"),
+        ]
+    };
+    let idle = number_of("Threads without a task, for this or other reasons", 10_800.0, "thread-seconds");
+    assert_eq!(ask(&ada, number, "network").await, (expected, [moved(1_800.0), vec![idle]].concat()));
+
+    ada.reported(&report(3).with("/fine_metrics", network(60)).build()).await;
+    let headline = "Workers received data for 1 min, and threads were idle 75 % of the time, most of which must have other reasons.";
+    let expected = answer(["GOOD", "MEASURED"], headline, Some((60.0, "seconds")), Some(0.75));
+    assert_eq!(ask(&ada, number, "network").await.0, expected);
+
+    ada.reported(&report(4).with("/usage", vec![usage(23, 1)]).build()).await;
+    let headline = "Workers received data for 1 min, beside their tasks: threads were idle 0 % of the time, and it cost no more than that.";
+    let expected = answer(["GOOD", "MEASURED"], headline, Some((60.0, "seconds")), Some(0.0));
+    assert_eq!(ask(&ada, number, "network").await.0, expected);
+
+    let mut hour = usage(23, 4);
+    hour.as_object_mut().unwrap().remove("idle_seconds");
+    ada.reported(&report(5).with("/usage", vec![hour]).build()).await;
+    let headline = "Workers received data for 1 min beside their tasks, and what that cost cannot be told without the threads' idle time.";
+    let expected = answer(["UNKNOWN", "NOT_ATTRIBUTABLE"], headline, None, None);
+    assert_eq!(ask(&ada, number, "network").await, (expected, moved(60.0)));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn how_much_time_is_lost_to_spilling() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let with = |sequence: i64, spill: Option<f64>, bytes: i64| {
+        let mut hour = usage(23, 4);
+        hour["spilled_bytes"] = json!(bytes);
+        hour["spill_seconds"] = json!(spill);
+        if spill.is_none() {
+            hour.as_object_mut().unwrap().remove("spill_seconds");
+        }
+        report(sequence).with("/usage", vec![hour])
+    };
+    let number = ada.reported(&with(1, None, 0).build()).await;
+    let headline = "How long results were moved to disk and back is not stored, Dask tells of it since 2023.7, once tasks ran.";
+    let expected = answer(["UNKNOWN", "NOT_COLLECTED"], headline, None, None);
+    assert_eq!(ask(&ada, number, "spill").await, (expected, vec![]));
+
+    ada.reported(&with(2, Some(0.0), 0).build()).await;
+    let expected = answer(
+        ["GOOD", "MEASURED"],
+        "No time was lost to spilling, 0 s.",
+        Some((0.0, "thread-seconds")),
+        Some(0.0),
+    );
+    assert_eq!(ask(&ada, number, "spill").await, (expected, vec![]));
+
+    // Only the memory monitor spilled, beside the tasks.
+    let monitor = metrics(
+        &json!([
+            ["memory-monitor", null, "disk-write", "seconds", 2.5],
+            ["memory-monitor", null, "serialize", "seconds", 1.5],
+            ["memory-monitor", null, "disk-write", "bytes", 2_000_000],
+            ["get-data", null, "memory-read", "count", 2]
+        ]),
+        &json!([
+            ["execute", "load", "memory-read", "count", 4],
+            ["execute", "load", "disk-read", "count", 2]
+        ]),
+    );
+    ada.reported(&with(3, Some(0.0), 2_000_000).with("/fine_metrics", monitor).build()).await;
+    let headline = "2.0 MB were written to disk beside the tasks, and what that cost them cannot be told.";
+    let evidence = vec![
+        number_of("Written to disk", 2_000_000.0, "bytes"),
+        number_of("Spilling of memory monitors beside the tasks", 4.0, "seconds"),
+        number_of("Reads of results that were in memory", 0.75, "share"),
+    ];
+    let expected = answer(["UNKNOWN", "NOT_ATTRIBUTABLE"], headline, None, None);
+    assert_eq!(ask(&ada, number, "spill").await, (expected, evidence.clone()));
+
+    // 720 and 7,200 of 14,400 thread-seconds.
+    ada.reported(&with(4, Some(720.0), 2_000_000).build()).await;
+    let headline = "Tasks spent 12 min of thread time on moving results to disk and back, 5 % of it all.";
+    let expected = answer(["NOTICE", "MEASURED"], headline, Some((720.0, "thread-seconds")), Some(0.05));
+    assert_eq!(ask(&ada, number, "spill").await, (expected, evidence));
+    ada.reported(&with(5, Some(7_200.0), 2_000_000).build()).await;
+    let (found, _) = ask(&ada, number, "spill").await;
+    assert_eq!((&found["verdict"], &found["share"]), (&json!("BAD"), &json!(0.5)));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn which_functions_hold_threads_without_the_cpu() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = ada.reported(&report(1).build()).await;
+    let headline = "How long tasks held threads without using the CPU is not stored, Dask tells of it since 2023.7, once tasks ran.";
+    let expected = answer(["UNKNOWN", "NOT_COLLECTED"], headline, None, None);
+    assert_eq!(ask(&ada, number, "cpu").await, (expected, vec![]));
+
+    // 60 of 160 thread-seconds; the second span's `load` counts, too, and spilling does not.
+    let cells = json!([
+        { "span_id": uuid(30), "cells": [["execute", "load", "thread-cpu", "seconds", 20], ["execute", "load", "thread-noncpu", "seconds", 40],
+            ["execute", "fit", "thread-cpu", "seconds", 70], ["execute", "fit", "thread-noncpu", "seconds", 10],
+            ["execute", "fit", "disk-read", "seconds", 500]] },
+        { "span_id": uuid(31), "cells": [["execute", "load", "thread-cpu", "seconds", 10], ["execute", "load", "thread-noncpu", "seconds", 10]] },
+    ]);
+    ada.reported(&report(2).with("/fine_metrics", cells).build()).await;
+    let headline = "Tasks held threads for 1 min without using the CPU, 38 % of their time, most of it in load: \
+                    look for GIL contention first, then for what they wait for.";
+    let expected = answer(["NOTICE", "MEASURED"], headline, Some((60.0, "thread-seconds")), Some(0.375));
+    let evidence = vec![
+        number_of("load, 62 % of its time", 50.0, "thread-seconds"),
+        number_of("fit, 12 % of its time", 10.0, "thread-seconds"),
+    ];
+    assert_eq!(ask(&ada, number, "cpu").await, (expected, evidence));
+
+    let busy = json!([{ "span_id": uuid(30), "cells": [["execute", "fit", "thread-cpu", "seconds", 5]] }]);
+    let other = ReportBuilder::new("Scheduler-2", 1).with("/fine_metrics", busy);
+    let number = ada.reported(&other.build()).await;
+    let headline = "Tasks held threads for 0 s without using the CPU, 0 % of their time.";
+    let expected = answer(["GOOD", "MEASURED"], headline, Some((0.0, "thread-seconds")), Some(0.0));
+    assert_eq!(ask(&ada, number, "cpu").await, (expected, vec![]));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_account_refuses_is_not_shown_as_nothing() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    refuse(&ada, "TASKS").await;
+    refuse(&ada, "USER_ERRORS").await;
+    let totals = json!({ "tasks": 8, "tasks_succeeded": 6, "tasks_erred": 2, "errors": 2, "compute_seconds": 90,
+        "transfer_seconds": 0, "thread_seconds": 100, "bytes": 0, "workers": 1, "peak_workers": 1, "peak_threads": 1 });
+    let full = |scheduler: &str| {
+        ReportBuilder::new(scheduler, 1)
+            .with("/cluster/totals", totals.clone())
+            .with("/computations", json!([computation(1, &[10])]))
+            .with("/task_groups", json!([task_group(10, "load", 8)]))
+            .with("/errors", json!([error(20, 10, 1), error(21, 10, 1)]))
+            .with("/usage", json!([usage(23, 4)]))
+            .with(
+                "/fine_metrics",
+                metrics(&json!([["gather-dep", null, "network", "seconds", 4]]), &json!([])),
+            )
+    };
+    let number = ada.reported(&full("Scheduler-1").build()).await;
+    let refused =
+        |class: &str| format!("because the account refuses the data class {class}: setDataPolicy accepts it");
+    let tasks = refused("TASKS");
+    for (question, verdict, headline) in [
+        ("finished", "UNKNOWN", format!("8 tasks were submitted, but no computations are stored, {tasks}.")),
+        (
+            "exceptions",
+            "BAD",
+            format!("2 tasks failed, but their exceptions are not stored, {}.", refused("USER_ERRORS")),
+        ),
+        (
+            "topTime",
+            "UNKNOWN",
+            format!("2 min of thread time was computed, but by which functions is not stored, {tasks}."),
+        ),
+        ("network", "UNKNOWN", format!("How long workers received data is not stored, {tasks}.")),
+        (
+            "cpu",
+            "UNKNOWN",
+            format!("How long tasks held threads without using the CPU is not stored, {tasks}."),
+        ),
+    ] {
+        let expected = answer([verdict, "NOT_COLLECTED"], &headline, None, None);
+        assert_eq!(ask(&ada, number, question).await, (expected, vec![]), "{question}");
+    }
+    // Usage by the hour is of another class, and tells of 10 bytes.
+    let (found, _) = ask(&ada, number, "spill").await;
+    let headline = "10 bytes were written to disk beside the tasks, and what that cost them cannot be told.";
+    assert_eq!(found, answer(["UNKNOWN", "NOT_ATTRIBUTABLE"], headline, None, None));
+
+    // What the scheduler kept back by itself is told apart from what never was.
+    let bob = app.account("bob").await;
+    let kept = |withheld: i64| {
+        let counts = json!({ "sent": 0, "bytes": 0, "withheld": withheld });
+        ReportBuilder::new("Scheduler-1", 1 + withheld)
+            .with("/cluster/totals", totals.clone())
+            .with("/receipt", json!({ "tasks": counts, "user_errors": counts }))
+    };
+    let number = bob.reported(&kept(0).build()).await;
+    let headline = "2 tasks failed, but their exceptions are not stored, and none was kept back: it may be older than such data is kept.";
+    let expected = answer(["BAD", "NOT_COLLECTED"], headline, None, None);
+    assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
+    bob.reported(&kept(3).build()).await;
+    let why = "because data of the class USER_ERRORS was kept back: see the cluster's privacy receipt";
+    let headline = format!("2 tasks failed, but their exceptions are not stored, {why}.");
+    let expected = answer(["BAD", "NOT_COLLECTED"], &headline, None, None);
+    assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
+    bob.reported(&kept(4).with("/errors", json!([failure(9, "KilledWorker", "dask")])).build()).await;
+    let headline = "At least 1 exception, all of Dask itself. 4 more are not stored.";
+    let expected = answer(["BAD", "ESTIMATED"], headline, Some((1.0, "exceptions")), Some(0.25));
+    assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
+    app.stop().await;
+}
