@@ -72,7 +72,12 @@ class Cluster:
         for process in reversed(self._processes):
             process.terminate()
         for process in reversed(self._processes):
-            process.wait()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                # A worker that has lost its scheduler may try to reach it for ever.
+                process.kill()
+                process.wait()
 
 
 def _processor_seconds(pid):
