@@ -310,8 +310,8 @@ async fn a_class_can_be_asked_for_alone() {
     let ada = app.account("ada").await;
     let store = app.store_of(&ada).await;
     let tasks = entity::data_policy::DataClass::Tasks;
-    assert!(store.accepts(tasks).await.unwrap());
+    assert!(store.accepted().await.unwrap().accepts(tasks));
     set(&ada, "TASKS", false).await;
-    assert!(!store.accepts(tasks).await.unwrap());
+    assert!(!store.accepted().await.unwrap().accepts(tasks));
     app.stop().await;
 }

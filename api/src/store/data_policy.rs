@@ -3,10 +3,10 @@
 use entity::data_policy::{Column, DataClass, Entity, Model};
 use sea_orm::{
     ActiveEnum, ColumnTrait, Condition, QueryFilter,
-    sea_query::{Expr, Func, OnConflict, Query, SubQueryStatement},
+    sea_query::{Expr, Func, Query, SubQueryStatement},
 };
 
-use super::{error::StoreError, scoped::AccountStore};
+use super::{error::StoreError, scoped::AccountStore, upsert::replace};
 use crate::domain::data_class::Accepted;
 
 /// From what [`AccountStore::refused`] gives.
@@ -48,14 +48,6 @@ impl AccountStore {
         Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(refused)))
     }
 
-    /// Whether the account accepts this class of data.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn accepts(&self, class: DataClass) -> Result<bool, StoreError> {
-        Ok(self.accepted().await?.accepts(class))
-    }
-
     /// Says whether the account accepts a class of data and for how many days it keeps it.
     ///
     /// # Errors
@@ -68,10 +60,7 @@ impl AccountStore {
         retention_days: Option<i64>,
     ) -> Result<Model, StoreError> {
         let row = Model { account_id: self.account_id(), data_class: class, accepted, retention_days };
-        let over = OnConflict::columns([Column::AccountId, Column::DataClass])
-            .update_columns([Column::Accepted, Column::RetentionDays])
-            .to_owned();
-        self.insert::<Entity>(vec![row.clone()], &over).await?;
+        self.insert::<Entity>(vec![row.clone()], &replace::<Entity>()).await?;
         Ok(row)
     }
 }

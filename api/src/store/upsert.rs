@@ -12,14 +12,8 @@ pub(super) fn first_wins<E: EntityTrait>() -> OnConflict {
 
 /// The row from the report with the higher sequence stays: for values that are reported again and again.
 pub(super) fn newest_wins<E: EntityTrait>(sequence: E::Column) -> OnConflict {
-    let keys = keys::<E>();
-    let is_key = |column: &E::Column| keys.iter().any(|key| column_name(key) == column_name(column));
-    OnConflict::columns(keys.clone())
-        .update_columns(E::Column::iter().filter(|column| !is_key(column)))
-        .action_and_where(
-            Expr::col((Alias::new("excluded"), sequence)).gt(Expr::col((E::default(), sequence))),
-        )
-        .to_owned()
+    let is_newer = Expr::col((Alias::new("excluded"), sequence)).gt(Expr::col((E::default(), sequence)));
+    replace::<E>().action_and_where(is_newer).to_owned()
 }
 
 /// The new row stays: for values that were made of those that were there.
