@@ -17,6 +17,7 @@ mod environment;
 mod error_group;
 mod event;
 mod fine_metric;
+mod function;
 mod graphql_guard;
 mod graphql_http;
 mod hostile;

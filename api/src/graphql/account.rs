@@ -10,12 +10,13 @@ use super::{
     data_policy::DataPolicy,
     error::ApiError,
     error_group::{ErrorGroup, ErrorOrigin},
+    function::{self, Function},
     id::GlobalId,
     list::Items,
     scalar::Date,
     scope::AccountScope,
     statistics::Statistics,
-    usage::{self, FunctionTotals, Usage},
+    usage::{self, Usage},
     usage_table::{self, UsageDimension, UsageRow},
 };
 use crate::store::ErrorGroupSort;
@@ -92,18 +93,13 @@ impl Account {
         #[graphql(desc = "The day after the last one; up to now if not given.")] to: Option<Date>,
         #[graphql(desc = "Only what this user's clusters ran.")] user: Option<ID>,
         #[graphql(desc = "The first so many, 1 to 1,000.", default = 100)] first: i32,
-    ) -> Result<Vec<FunctionTotals>, ApiError> {
-        let Ok(limit @ 1..=1_000) = u64::try_from(first) else {
-            let reason = "must be from 1 to 1000".to_owned();
-            return Err(ApiError::InvalidArgument { argument: "first", reason });
-        };
+    ) -> Result<Items<Function>, ApiError> {
         let user = match user.as_ref().map(GlobalId::parse) {
             None => None,
             Some(Some(GlobalId::User(account, user))) if account == self.0.account.id => Some(user),
             Some(_) => return Err(ApiError::NotFound("user")),
         };
-        let found = self.0.store.function_usage(usage::days(from, to), user, limit).await?;
-        Ok(found.into_iter().map(FunctionTotals::from).collect())
+        function::of_days(&self.0, usage::days(from, to), user, first).await.map(Items)
     }
 
     /// What things cost, the first rate first. Days before it, and all days if there is none, are estimated.

@@ -12,7 +12,7 @@ use entity::{
 use super::loaders::Reader;
 use crate::{
     domain::answer::{ComputationStates, ErrorKind, FunctionTime, MAX_EVIDENCE},
-    store::StoreError,
+    store::{FunctionUsage, StoreError},
 };
 
 /// The key of how many computations of a cluster are in which state.
@@ -103,8 +103,12 @@ impl Loader<TopFunctionsOf> for Reader {
         keys: &[TopFunctionsOf],
     ) -> Result<HashMap<TopFunctionsOf, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
-        let found = self.0.top_functions(&clusters, MOST).await?;
-        Ok(found.into_iter().map(|(cluster, functions)| (TopFunctionsOf(cluster), functions)).collect())
+        let found = self.0.functions_of_clusters(&clusters, MOST).await?;
+        let times = |functions: Vec<FunctionUsage>| {
+            let time = |row: FunctionUsage| FunctionTime { prefix: row.prefix, compute_us: row.compute_us };
+            functions.into_iter().map(time).collect()
+        };
+        Ok(found.into_iter().map(|(cluster, found)| (TopFunctionsOf(cluster), times(found))).collect())
     }
 }
 

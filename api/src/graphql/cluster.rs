@@ -19,6 +19,7 @@ use super::{
     error_occurrence::ErrorOccurrence,
     event::Event,
     fine_metric::{FineMetricArguments, FineMetrics},
+    function::{self, Function},
     id::GlobalId,
     list::Items,
     loaders::ClusterUsage,
@@ -226,6 +227,14 @@ impl Cluster {
         #[graphql(desc = "Only hours that begin before this time.")] to: Option<DateTime<Utc>>,
     ) -> Result<Items<UsageHour>, ApiError> {
         usage::hours(&self.scope, self.row.id, from, to).await.map(Items)
+    }
+
+    /// What its functions used and cost, those that computed longest first.
+    async fn functions(
+        &self,
+        #[graphql(desc = "The first so many, 1 to 1,000.", default = 100)] first: i32,
+    ) -> Result<Items<Function>, ApiError> {
+        function::of_cluster(&self.scope, self.row.id, first).await.map(Items)
     }
 
     /// What was submitted to it, the newest first.

@@ -51,7 +51,7 @@ struct CauseCost {
 /// Where the rates of a cost come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Basis")]
-enum CostBasis {
+pub(super) enum CostBasis {
     /// The account's own rates.
     RateCard,
     /// A guess of the server's, 0.05 USD per thread-hour, because the account has set no rate for that day.

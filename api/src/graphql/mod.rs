@@ -18,6 +18,7 @@ mod error_group;
 mod error_occurrence;
 mod event;
 mod fine_metric;
+mod function;
 mod id;
 mod list;
 mod loaders;

@@ -12,7 +12,7 @@ use super::{
     scalar::{BigInt, Date},
     scope::AccountScope,
 };
-use crate::{domain::usage, store::FunctionUsage};
+use crate::domain::usage;
 
 /// Hours of usage read at once, over all clusters that are asked for.
 pub(super) const MAX_HOURS: u64 = 10_000;
@@ -142,36 +142,6 @@ struct CauseUsage {
     seconds: f64,
 }
 
-/// What the tasks of one function used.
-#[derive(SimpleObject)]
-pub(super) struct FunctionTotals {
-    /// The function or operation: the prefix of its task groups.
-    prefix: String,
-    /// Thread-seconds spent computing tasks that succeeded.
-    compute_seconds: f64,
-    /// Seconds spent fetching their inputs from other workers.
-    transfer_seconds: f64,
-    /// Times one of its tasks came to be in memory.
-    tasks: BigInt,
-    /// Tasks that erred themselves.
-    tasks_erred: BigInt,
-    /// Bytes of results.
-    bytes: BigInt,
-}
-
-impl From<FunctionUsage> for FunctionTotals {
-    fn from(row: FunctionUsage) -> Self {
-        Self {
-            prefix: row.prefix,
-            compute_seconds: seconds(row.compute_us),
-            transfer_seconds: seconds(row.transfer_us),
-            tasks: BigInt(row.tasks),
-            tasks_erred: BigInt(row.tasks_erred),
-            bytes: BigInt(row.bytes),
-        }
-    }
-}
-
 /// What a cluster used in one hour.
 #[derive(SimpleObject)]
 pub(super) struct UsageHour {
@@ -221,6 +191,6 @@ pub(super) async fn hours(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of centuries are exact")]
-fn seconds(microseconds: i64) -> f64 {
+pub(super) fn seconds(microseconds: i64) -> f64 {
     microseconds as f64 / 1e6
 }

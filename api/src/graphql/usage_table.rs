@@ -8,9 +8,10 @@ use entity::{ids::UserId, user};
 
 use super::{
     error::ApiError,
+    function::FunctionTotals,
     scalar::{BigInt, Date},
     scope::AccountScope,
-    usage::{FunctionTotals, Usage, start_of},
+    usage::{Usage, start_of},
     user::User,
 };
 use crate::{

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use entity::{
     account, function_usage_day,
-    ids::{AccountId, UserId},
+    ids::AccountId,
     usage_day::{Column, Entity},
     usage_hour,
 };
@@ -23,14 +23,12 @@ use uuid::Uuid;
 use super::{
     connect::IMMEDIATE,
     error::StoreError,
+    function_usage::FUNCTION_SUMS,
     identity::SystemStore,
     scoped::AccountStore,
     usage_hour::{DAY, DAY_HOURS, SUMS, Sums, sum_of},
 };
 use crate::domain::usage::Usage;
-
-/// The columns that tell how much a function used, which hours and days share.
-pub(super) const FUNCTION_SUMS: [&str; 5] = ["compute_us", "transfer_us", "tasks", "tasks_erred", "bytes"];
 
 /// Days that are looked up at once.
 pub(crate) const MAX_DUE: u64 = 1_000;
@@ -191,38 +189,6 @@ async fn insert_sums(
     Ok(())
 }
 
-/// What the tasks of one function used in some days.
-#[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
-pub struct FunctionUsage {
-    /// The function or operation.
-    pub prefix: String,
-    /// Computing tasks that succeeded, in microseconds.
-    pub compute_us: i64,
-    /// Fetching their inputs, in microseconds.
-    pub transfer_us: i64,
-    /// Times one of them came to be in memory.
-    pub tasks: i64,
-    /// Those that erred themselves.
-    pub tasks_erred: i64,
-    /// Bytes of results.
-    pub bytes: i64,
-}
-
-impl FunctionUsage {
-    /// Both together.
-    #[must_use]
-    pub fn plus(self, more: &Self) -> Self {
-        Self {
-            prefix: self.prefix,
-            compute_us: self.compute_us.saturating_add(more.compute_us),
-            transfer_us: self.transfer_us.saturating_add(more.transfer_us),
-            tasks: self.tasks.saturating_add(more.tasks),
-            tasks_erred: self.tasks_erred.saturating_add(more.tasks_erred),
-            bytes: self.bytes.saturating_add(more.bytes),
-        }
-    }
-}
-
 #[derive(Debug, FromQueryResult)]
 struct DayRow {
     day: i64,
@@ -249,36 +215,5 @@ impl AccountStore {
         }
         let rows: Vec<DayRow> = select.into_model().all(&self.reads()).await?;
         Ok(rows.into_iter().map(|row| (row.day, row.sums.into())).collect())
-    }
-
-    /// What the functions of the account used in the days from `from` to before `to`, the most compute time first.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    #[tracing::instrument(name = "store.usage_day.functions", skip_all)]
-    pub async fn function_usage(
-        &self,
-        (from, to): (i64, i64),
-        user: Option<UserId>,
-        limit: u64,
-    ) -> Result<Vec<FunctionUsage>, StoreError> {
-        use function_usage_day::Column;
-        let mut select = self
-            .select::<function_usage_day::Entity>()
-            .select_only()
-            .column(Column::Prefix)
-            .filter(Column::Day.gte(from))
-            .filter(Column::Day.lt(to))
-            .group_by(Column::Prefix)
-            .order_by_desc(Expr::col("compute_us").sum())
-            .order_by_asc(Column::Prefix)
-            .limit(limit);
-        if let Some(user) = user {
-            select = select.filter(Column::UserId.eq(user));
-        }
-        for column in FUNCTION_SUMS {
-            select = select.expr_as(sum_of(column), column);
-        }
-        Ok(select.into_model().all(&self.reads()).await?)
     }
 }

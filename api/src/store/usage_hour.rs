@@ -8,13 +8,12 @@ use entity::{
     usage_hour::{Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    ColumnTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Expr, Func, IntoColumnRef},
 };
 
-use super::{error::StoreError, page, scoped::AccountStore, upsert::newest_wins};
+use super::{error::StoreError, scoped::AccountStore, upsert::newest_wins};
 use crate::domain::{
-    answer::FunctionTime,
     bounded::Seconds,
     report::{FunctionUsageReport, UsageReport},
     usage::Usage,
@@ -172,40 +171,6 @@ impl AccountStore {
             .all(&self.reads())
             .await?;
         Ok(rows.into_iter().map(|row| (row.cluster_id, row.hour, usage_of!(&row))).collect())
-    }
-
-    /// The functions whose tasks computed longest, at most `limit` of each cluster, the longest first; clusters
-    /// without any are missing.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    #[tracing::instrument(name = "store.usage_hour.functions", skip_all)]
-    pub async fn top_functions(
-        &self,
-        clusters: &[ClusterId],
-        limit: i64,
-    ) -> Result<HashMap<ClusterId, Vec<FunctionTime>>, StoreError> {
-        use function_usage_hour::Column::{ClusterId as OfCluster, ComputeUs, Prefix};
-        let place = "ROW_NUMBER() OVER (PARTITION BY cluster_id ORDER BY SUM(compute_us) DESC, prefix)";
-        let functions = self
-            .select::<function_usage_hour::Entity>()
-            .select_only()
-            .columns([OfCluster, Prefix])
-            .expr_as(sum_of(ComputeUs), "compute_us")
-            .expr_as(Expr::cust(place), page::PLACE)
-            .filter(OfCluster.is_in(clusters.iter().copied()))
-            .group_by(OfCluster)
-            .group_by(Prefix);
-        let mut found: HashMap<ClusterId, Vec<FunctionTime>> = HashMap::new();
-        for row in self.reads().query_all(&page::first_places(functions.into_query(), limit)).await? {
-            let prefix = row.try_get("", "prefix")?;
-            let function = FunctionTime { prefix, compute_us: row.try_get("", "compute_us")? };
-            found.entry(row.try_get("", "cluster_id")?).or_default().push(function);
-        }
-        for functions in found.values_mut() {
-            functions.sort_by(|a, b| b.compute_us.cmp(&a.compute_us).then_with(|| a.prefix.cmp(&b.prefix)));
-        }
-        Ok(found)
     }
 
     /// Writes what a report says of hours. The days they belong to are due again.

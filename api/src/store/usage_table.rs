@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use super::{
     error::StoreError,
+    function_usage::{FUNCTION_SUMS, FunctionUsage},
     scoped::AccountStore,
-    usage_day::{FUNCTION_SUMS, FunctionUsage},
     usage_hour::{DAY_HOURS, SUMS, Sums, sum_of},
 };
 use crate::domain::usage::Usage;
