@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from accounts import cluster_id, seconds
+from accounts import cluster_id, computation_of, seconds
 from processes import GalvoServer, Processes, python_named, wait_until
 from proxy import Proxy
 from stores import empty_store, member
@@ -19,7 +19,13 @@ query ($id: ID!) { cluster(id: $id) {
   totals { tasksSucceeded tasksErred bytes computeSeconds transferSeconds clusterSeconds }
   usage { ...all }
   usageHours { start usage { ...all } }
+  functions { prefix computeSeconds costs { amount currency basis } }
+  answers {
+    finished { ...answer } exceptions { ...answer } cost { ...answer } topTime { ...answer }
+    network { ...answer } spill { ...answer } cpu { ...answer }
+  }
 } }
+fragment answer on Answer { verdict headline value unit share confidence evidence { label value } }
 """
 
 ACCOUNT = """
@@ -236,6 +242,65 @@ def assert_priced(usage):
         share = cause["seconds"] / usage["clusterSeconds"]
         assert parts.get(cause["cause"], 0) == pytest.approx(
             share * cost["amount"], rel=1e-3, abs=1e-5
+        )
+
+
+@pytest.mark.parametrize("name", ["ada", "bob"])
+def test_answers(year, name):
+    """What is answered in a sentence is what Dask's own numbers say."""
+    dask, found = year.dask[name], year.clusters[name]
+    answers = found["answers"]
+
+    def assert_answered(question, value, unit, share, confidence="MEASURED"):
+        answer = answers[question]
+        assert (answer["unit"], answer["confidence"]) == (unit, confidence), answer
+        assert answer["value"] == close(value), answer
+        assert answer["share"] == (share if share is None else pytest.approx(share, rel=1e-4)), (
+            answer
+        )
+
+    functions = functions_of(dask)
+    succeeded = sum(function["tasks"] for function in functions.values())
+    assert_answered("exceptions", 3, "exceptions", 3 / (succeeded + 3))
+    assert answers["exceptions"]["verdict"] == "BAD"
+
+    states = [computation_of(run, dask)["state"] for run in dask["computations"]]
+    finished = states.count("FINISHED")
+    assert_answered("finished", finished, "computations", finished / len(states))
+
+    computed = {prefix: function["computeSeconds"] for prefix, function in functions.items()}
+    longest = max(computed, key=computed.get)
+    assert longest == "spend"
+    assert_answered(
+        "topTime", computed[longest], "thread-seconds", computed[longest] / sum(computed.values())
+    )
+    assert longest in answers["topTime"]["headline"]
+
+    offered = found["usage"]["clusterSeconds"]
+    causes = causes_of(dask["metrics"], offered)
+    (cost,) = found["usage"]["costs"]
+    assert_answered("cost", cost["amount"], "EUR", causes["IDLE"] / offered, "ESTIMATED")
+    assert_answered(
+        "cpu",
+        causes["WAITING"],
+        "thread-seconds",
+        causes["WAITING"] / (causes["WAITING"] + causes["CPU"]),
+    )
+    assert_answered("spill", causes["SPILL"], "thread-seconds", causes["SPILL"] / offered)
+    received = sum(
+        value
+        for (context, *_, activity, unit), value in dask["metrics"]
+        if (context, activity, unit) == ("gather-dep", "network", "seconds")
+    )
+    if received:
+        assert_answered("network", received, "seconds", causes["IDLE"] / offered)
+
+    for function in found["functions"]:
+        assert function["computeSeconds"] == close(computed[function["prefix"]])
+        (part,) = function["costs"]
+        assert (part["currency"], part["basis"]) == ("EUR", "RATE_CARD")
+        assert part["amount"] == pytest.approx(
+            cost["amount"] * function["computeSeconds"] / offered, rel=1e-3, abs=1e-5
         )
 
 
