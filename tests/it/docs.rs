@@ -55,6 +55,44 @@ async fn the_settings_of_the_documentation_are_those_of_the_program() {
     }
 }
 
+/// What stands between backquotes in the cells of the tables' last two columns.
+fn named(text: &str, column: usize) -> Vec<&str> {
+    let rows = text.lines().filter(|line| line.starts_with("| A"));
+    let cells = rows.map(|line| line.split('|').nth(column).unwrap_or_else(|| panic!("no column: {line}")));
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+}
+
+#[tokio::test]
+async fn what_answers_a_question_exists_and_is_tested() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let (_, features) = documents().into_iter().find(|(path, _)| path.ends_with("features.md")).unwrap();
+    let (fields, tests) = (named(&features, 3), named(&features, 4));
+    assert!(fields.len() > 80 && tests.len() > 80, "{} fields, {} tests", fields.len(), tests.len());
+    let known = ada.query("{ __schema { types { name fields { name } } } }", json!({})).await;
+    let known: Vec<String> =
+        known["__schema"]["types"].as_array().unwrap().iter().fold(vec![], |mut all, of| {
+            let fields = of["fields"].as_array().into_iter().flatten();
+            all.extend(fields.map(|field| format!("{}.{}", of["name"], field["name"]).replace('"', "")));
+            all
+        });
+    for field in fields {
+        assert!(known.iter().any(|known| known == field), "there is no {field}");
+    }
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for test in tests {
+        let (file, name) = test.split_once("::").unwrap();
+        let (path, begin) = if file.ends_with(".py") {
+            (directory.join("dask").join(file), format!("\ndef {name}("))
+        } else {
+            (directory.join("it").join(file).with_extension("rs"), format!("\nasync fn {name}()"))
+        };
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        assert!(text.contains(&begin), "there is no test {test}");
+    }
+    app.stop().await;
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     for (path, text) in documents() {
