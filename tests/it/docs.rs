@@ -82,7 +82,7 @@ async fn what_answers_a_question_exists_and_is_tested() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     for test in tests {
         let (file, name) = test.split_once("::").unwrap();
-        let (path, begin) = if file.ends_with(".py") {
+        let (path, begin) = if Path::new(file).extension().is_some_and(|extension| extension == "py") {
             (directory.join("dask").join(file), format!("\ndef {name}("))
         } else {
             (directory.join("it").join(file).with_extension("rs"), format!("\nasync fn {name}()"))
