@@ -310,7 +310,7 @@ async fn why_is_that_cluster_still_running() {
     let count = |label: &str, value: f64, unit: &str| number_of(label, value, unit);
 
     let working = report(1).with("/samples", tasks([12, 0, 0, 3])).with("/clients", client.clone());
-    let headline = "It works: 2 workers process 12 tasks.";
+    let headline = "It works: 12 tasks are processed by its 2 workers.";
     let evidence = vec![
         count("Tasks being processed", 12.0, "tasks"),
         count("Results in memory", 3.0, "results"),
@@ -363,7 +363,8 @@ async fn why_is_that_cluster_still_running() {
         ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
     ada.query(stop, json!({ "id": id["cluster"]["id"] })).await;
     let (found, _) = ask(&ada, number, "whyRunning").await;
-    let headline = "It was told to stop, and has not yet done so. It works: 0 workers process 4 tasks.";
+    let headline =
+        "It was told to stop, and has not yet done so. It works: 4 tasks are processed by its 0 workers.";
     assert_eq!(found, answer(["NOTICE", "MEASURED"], headline, Some((4.0, "tasks")), None));
     app.stop().await;
 }

@@ -435,8 +435,8 @@ fn at_work(facts: &WhyRunning<'_>) -> Answer {
     if let Some(count) = some(facts.processing) {
         let stuck = some(facts.no_worker).map(|stuck| format!(", but no worker may run {stuck} others"));
         let verdict = if stuck.is_some() { Verdict::Notice } else { Verdict::Good };
-        let tasks = many(count, "task", "tasks");
-        let headline = format!("It works: {workers} process {tasks}{}.", stuck.unwrap_or_default());
+        let tasks = many(count, "task is", "tasks are");
+        let headline = format!("It works: {tasks} processed by its {workers}{}.", stuck.unwrap_or_default());
         return Answer::measured(verdict, headline).value(number(count), "tasks");
     }
     if let Some(count) = some(facts.no_worker) {
