@@ -34,6 +34,7 @@ mod retention;
 mod schema;
 mod series;
 mod span;
+mod transport;
 mod usage;
 mod work;
 mod worker;
