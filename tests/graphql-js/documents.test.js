@@ -34,10 +34,9 @@ for (const { phase, name, query, variables: given, operationName } of documents)
     assert.equal(status, 400, text);
     assert.ok(!("data" in answer), text);
     assert.ok(answer.errors.every(({ path }) => path === undefined), text);
-    // Each place that is told is one that the reference implementation tells, too.
-    const known = judged.places.map(({ line, column }) => `${line}:${column}`);
-    const told = answer.errors.flatMap(({ locations }) => locations ?? []);
-    const wrong = told.map(({ line, column }) => `${line}:${column}`).filter((place) => !known.includes(place));
-    assert.deepEqual(wrong, [], `${first.message}: one of ${known}`);
+    // The place that is told first is one that the reference implementation means, too.
+    for (const { line, column } of first.locations ?? []) {
+      assert.ok(judged.places.includes(`${line}:${column}`), `${text}: expected ${judged.places}`);
+    }
   });
 }

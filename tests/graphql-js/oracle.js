@@ -1,12 +1,15 @@
 // What the reference implementation says of a request: in which phase it is refused, and where.
 import {
-  GraphQLError,
+  Lexer,
+  Source,
   buildSchema,
   getOperationAST,
+  getLocation,
   getVariableValues,
   parse,
   validate,
   valueFromASTUntyped,
+  visit,
 } from "graphql";
 
 import { sdl } from "./server.js";
@@ -44,7 +47,7 @@ export function schemaWithScalars() {
     const scalar = schema.getType(name);
     scalar.parseValue = (value) => {
       if (typeof value === "string" && takes(value)) return value;
-      throw new GraphQLError(`no ${name}`);
+      throw new TypeError(`no ${name}`);
     };
     scalar.parseLiteral = (node) => scalar.parseValue(valueFromASTUntyped(node));
   }
@@ -53,21 +56,49 @@ export function schemaWithScalars() {
 
 const schema = schemaWithScalars();
 
-const places = (errors) => errors.flatMap(({ locations }) => locations ?? []);
+const place = ({ line, column }) => `${line}:${column}`;
 
-/** The phase that refuses a request, and the places its errors name. */
+/** Where a node begins, the one it lies in, and those in it: servers differ in which of them they name. */
+function placesOf(nodes, document) {
+  const around = new Set();
+  visit(document, {
+    enter(node, _key, holder, _path, ancestors) {
+      // Some are held by a list that their parent has.
+      const parent = holder?.kind ? holder : ancestors.at(-1);
+      if (nodes.includes(node) || nodes.includes(parent)) around.add(node);
+      if (nodes.includes(node) && parent) around.add(parent);
+    },
+  });
+  return [...around].map((node) => place(getLocation(node.loc.source, node.loc.start)));
+}
+
+/** Where a text is no GraphQL, and where the token begins that this place lies in. */
+function placesIn(query, error) {
+  const found = error.locations.map(place);
+  const lexer = new Lexer(new Source(query));
+  try {
+    while (lexer.advance().kind !== "<EOF>");
+  } catch {
+    const rest = /^(?:[\s,\uFEFF]|#[^\n\r]*)*/.exec(query.slice(lexer.token.end))[0];
+    found.push(place(getLocation(new Source(query), lexer.token.end + rest.length)));
+  }
+  return found;
+}
+
+/** The phase that refuses a request, and the places its errors may name, as `line:column`. */
 export function judge({ query, variables, operationName }) {
   let document;
   try {
     document = parse(query);
   } catch (error) {
-    return { phase: PARSE, places: places([error]) };
+    return { phase: PARSE, places: placesIn(query, error) };
   }
   const errors = validate(schema, document);
-  if (errors.length > 0) return { phase: VALIDATE, places: places(errors) };
+  const near = (found) => placesOf(found.flatMap(({ nodes }) => nodes ?? []), document);
+  if (errors.length > 0) return { phase: VALIDATE, places: near(errors) };
   const operation = getOperationAST(document, operationName);
   if (!operation) return { phase: OPERATION, places: [] };
   const coerced = getVariableValues(schema, operation.variableDefinitions ?? [], variables ?? {});
-  if (coerced.errors) return { phase: COERCE, places: places(coerced.errors) };
+  if (coerced.errors) return { phase: COERCE, places: near(coerced.errors) };
   return { phase: VALID, places: [] };
 }

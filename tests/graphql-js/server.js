@@ -25,6 +25,8 @@ export async function start() {
     ].flat(),
     { env: Object.fromEntries(environment), stdio: ["ignore", "pipe", "inherit"] },
   );
+  // Also when a test ends this process before it comes to `stop`.
+  process.on("exit", () => child.kill("SIGKILL"));
   const ended = new Promise((resolve, reject) => child.on("error", reject).on("exit", resolve));
   const server = { url: undefined, token: undefined };
   for await (const line of createInterface(child.stdout)) {
