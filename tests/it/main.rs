@@ -20,6 +20,7 @@ mod fine_metric;
 mod graphql_guard;
 mod graphql_http;
 mod hostile;
+mod hostile_query;
 mod isolation;
 mod key;
 mod log;

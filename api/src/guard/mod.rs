@@ -120,10 +120,10 @@ impl Inner {
         let document = parsed
             .to_executable_validate(&self.schema)
             .map_err(|wrong| diagnostics::of_document(&wrong.errors))?;
-        let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
         values::check_document(&self.schema, &document, &places)
             .and_then(|()| nested_variables::check(&self.schema, &document, &places))
             .map_err(|error| vec![error])?;
+        let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
         let executable = convert::document(&document, &operation, &places, &[]);
         Ok(Checked { document, operation, places, executable })
     }

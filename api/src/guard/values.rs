@@ -134,8 +134,9 @@ fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), 
         Some(ExtendedType::InputObject(object)) => {
             let Some(fields) = value.as_object() else { return Ok(()) };
             let mut seen = HashSet::new();
-            if let Some((name, value)) = fields.iter().find(|(name, _)| !seen.insert(name)) {
-                return Err(Wrong::new(format!("field '{name}' is given more than once"), value));
+            if let Some((name, _)) = fields.iter().find(|(name, _)| !seen.insert(name)) {
+                let reason = format!("field '{name}' is given more than once");
+                return Err(Wrong { reason, place: name.location() });
             }
             one_of(object, fields.len(), fields.iter().any(|(_, value)| value.is_null()))
                 .map_err(|reason| Wrong::new(reason, value))?;
