@@ -168,7 +168,7 @@ node_packages() {
   local dir=$root/$1 key
   if ! command -v node >/dev/null || ! command -v npm >/dev/null; then install_packages nodejs npm; fi
   # Older ones have no test runner that ends in counts.
-  node -e 'process.exit(parseInt(process.versions.node) < 18)' || fail "Node.js 18 or newer is needed"
+  node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || fail "Node.js 18 or newer is needed"
   key=$({
     node --version
     cat "$dir/package.json" "$dir/package-lock.json"
