@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds for speed, starts what is needed, runs every benchmark and prints one table; docs/benchmarks.md says
 # how to read it. BENCH_QUICK=1 takes some four minutes once everything is built, and is less exact.
-# BENCH_ONLY="plugin-cost steady-report ingest memory storage" names those to run. BENCH_OUTPUT is a directory
+# BENCH_ONLY="plugin-cost steady-report ingest hostile memory storage" names those to run. BENCH_OUTPUT is a directory
 # for the rows and tables, which otherwise are gone afterwards. The exit status is 0 also when an aim is
 # missed: the table says so.
 set -euo pipefail
@@ -30,12 +30,14 @@ if [[ ${BENCH_QUICK:-} == 1 ]]; then
   plugin_cost=(--rounds 1 --tasks 4000 --slices 8)
   steady_report=(--reports 2 --interval 10)
   ingest=(--clusters 32 --reports 20 --rounds 2)
+  hostile=(--rounds 5)
   memory=(--clusters "50,200" --reports 2 --repetitions 4)
   storage=(--hours 3)
 else
   plugin_cost=(--rounds 5)
   steady_report=(--reports 12)
   ingest=(--clusters 64 --reports 60 --rounds 5)
+  hostile=(--rounds 20)
   memory=(--clusters "200,1000,2000" --reports 5 --repetitions 6)
   storage=(--hours 24)
 fi
@@ -50,6 +52,7 @@ measure() {
 measure plugin-cost "$python" python/bench/plugin_cost.py "${plugin_cost[@]}"
 measure steady-report "$python" python/bench/steady_report.py "${steady_report[@]}"
 measure ingest "$bench" ingest "${ingest[@]}"
+measure hostile "$bench" hostile "${hostile[@]}"
 measure memory "$bench" memory "${memory[@]}"
 measure storage "$bench" storage "${storage[@]}" --markdown "$output/storage.md"
 if [[ ${BENCH_QUICK:-} != 1 ]]; then

@@ -1,5 +1,5 @@
 # Sourced by the scripts beside it: the repository's root, messages, processes that end with the
-# script, packages and Python environments.
+# script, packages, and environments of Python and Node.js.
 # shellcheck shell=bash
 
 # Without it a failing command inside $(…) would go unnoticed.
@@ -160,6 +160,28 @@ python_env() {
     fi
   ) 9>"$dir.lock"
   echo "$dir/bin/python"
+}
+
+# node_packages DIRECTORY: installs what its package-lock.json names, where it is missing or out of date, with Node.js
+# itself if there is none. The key is written last, so half an installation never counts.
+node_packages() {
+  local dir=$root/$1 key
+  if ! command -v node >/dev/null || ! command -v npm >/dev/null; then install_packages nodejs npm; fi
+  # Older ones have no test runner that ends in counts.
+  node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || fail "Node.js 18 or newer is needed"
+  key=$({
+    node --version
+    cat "$dir/package.json" "$dir/package-lock.json"
+  } | sha256sum)
+  mkdir -p .venv
+  (
+    flock 9
+    if [[ ! -f $dir/node_modules/key || $(<"$dir/node_modules/key") != "$key" ]]; then
+      say "installing packages in $1"
+      (cd "$dir" && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error >&2)
+      printf '%s\n' "$key" >"$dir/node_modules/key"
+    fi
+  ) 9>".venv/${1//\//-}.lock"
 }
 
 # --- Many steps, one verdict ----------------------------------------------------------------------------

@@ -15,12 +15,14 @@ export GALVO_BIN=$target_dir/debug/galvo
 
 exports=$(scripts/python-envs.sh)
 eval "$exports"
+node_packages tests/graphql-js
 
 passed_total=0 failed_total=0
 
 # Prints "passed failed skipped", summed over the closing lines of cargo's test runner ("test result: ok.
-# 3 passed; 0 failed; 1 ignored; …") and of pytest ("== 1 failed, 3 passed in 0.12s ==", or without the
-# rules when it is quiet).
+# 3 passed; 0 failed; 1 ignored; …"), of pytest ("== 1 failed, 3 passed in 0.12s ==", or without the
+# rules when it is quiet) and of node's ("# pass 3", one line each; what is cancelled or still to do counts as
+# failed and as skipped).
 counts() {
   awk '
     /^test result: / || /^(=+ )?[0-9]+ [a-z]+.* in [0-9.]+s/ {
@@ -31,6 +33,11 @@ counts() {
         if (word == "failed" || word ~ /^errors?$/) failed += $(i - 1)
         if (word == "ignored" || word == "skipped") skipped += $(i - 1)
       }
+    }
+    /^# (pass|fail|cancelled|skipped|todo) [0-9]+$/ {
+      if ($2 == "pass") passed += $3
+      if ($2 == "fail" || $2 == "cancelled") failed += $3
+      if ($2 == "skipped" || $2 == "todo") skipped += $3
     }
     END { print passed + 0, failed + 0, skipped + 0 }
   ' "$1"
@@ -57,6 +64,8 @@ runner() {
 step "Rust tests, on SQLite" \
   runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast
 step "integration tests, on PostgreSQL" runner cargo test --package galvo-tests --no-fail-fast
+step "GraphQL beside the reference implementation, Node.js $(node --version)" \
+  runner node --test --test-reporter=tap tests/graphql-js/*.test.js
 for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_NEWEST" "$GALVO_TEST_PYTHON_OTHER"; do
   step "Python tests, $("$python" -c 'import distributed, sys
 print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \

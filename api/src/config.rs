@@ -16,12 +16,13 @@ use crate::{
 };
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 14] = [
+const VARIABLES: [&str; 15] = [
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
     "GALVO_LISTEN",
     "GALVO_LOG",
     "GALVO_LOG_FORMAT",
+    "GALVO_MAX_CONNECTIONS",
     "GALVO_MAX_QUERY_COST",
     "GALVO_MIN_REPORT_INTERVAL",
     "GALVO_PERSISTED_DOCUMENTS",
@@ -114,6 +115,9 @@ pub struct ServeArgs {
     /// Reports per second taken from one token, over some seconds; more are told to come back later.
     #[arg(long, env = "GALVO_REPORTS_PER_SECOND", default_value = "200")]
     reports_per_second: String,
+    /// Connections at a time; more wait until others end. Each needs a file descriptor.
+    #[arg(long, env = "GALVO_MAX_CONNECTIONS", default_value = "900")]
+    max_connections: String,
     /// What one GraphQL request may cost, in fields of its answer; `docs/graphql.md` tells how it is reckoned.
     #[arg(long, env = "GALVO_MAX_QUERY_COST", default_value = "500000")]
     max_query_cost: String,
@@ -283,6 +287,8 @@ pub struct ServeConfig {
     pub min_report_interval: Duration,
     /// Reports per second taken from one token.
     pub reports_per_second: u32,
+    /// Connections at a time.
+    pub max_connections: usize,
     /// What one GraphQL request may cost, in fields of its answer.
     pub max_query_cost: u32,
     /// Where documents are that requests may name.
@@ -293,10 +299,37 @@ pub struct ServeConfig {
     pub query_cost_per_minute: u32,
     /// How long a GraphQL request may take.
     pub query_timeout: Duration,
+    /// How long clients may take over what is expected of them.
+    pub patience: Patience,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
     /// Whether the background jobs run by themselves.
     pub jobs: bool,
+}
+
+/// How long clients may take. Nobody has to set it but tests, which would have to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Over the head of a request, once it has begun or the connection has.
+    pub head: Duration,
+    /// Over a body.
+    pub body: Duration,
+    /// Over the next request on a connection. Longer than proxies keep theirs, which is a minute mostly: they may send
+    /// a request just when it is closed.
+    pub idle: Duration,
+    /// Over taking any more of an answer.
+    pub answer: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(8),
+            body: Duration::from_secs(30),
+            idle: Duration::from_secs(75),
+            answer: Duration::from_secs(30),
+        }
+    }
 }
 
 /// How the log is written.
@@ -429,6 +462,7 @@ impl ServeArgs {
         let listen = problems.read("listen", &self.listen);
         let interval = problems.within("min-report-interval", &self.min_report_interval, (0.1, 600.0));
         let reports = problems.within("reports-per-second", &self.reports_per_second, (1, 1_000_000));
+        let connections = problems.within("max-connections", &self.max_connections, (1, 100_000));
         let cost = problems.within("max-query-cost", &self.max_query_cost, (1_000, 100_000_000));
         let budget =
             problems.within("query-cost-per-minute", &self.query_cost_per_minute, (1_000, 1_000_000_000));
@@ -440,11 +474,13 @@ impl ServeArgs {
             listen: listen?,
             min_report_interval: Duration::from_secs_f64(interval?),
             reports_per_second: reports?,
+            max_connections: connections?,
             max_query_cost: cost?,
             persisted_documents: self.persisted_documents.clone(),
             persisted_documents_only: self.persisted_documents_only,
             query_cost_per_minute: budget?,
             query_timeout: Duration::from_secs_f64(query_timeout?),
+            patience: Patience::default(),
             bootstrap: self.bootstrap,
             jobs: true,
         })

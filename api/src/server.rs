@@ -4,7 +4,11 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use entity::Timestamp;
 use futures::future::OptionFuture;
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    sync::oneshot,
+    task::{JoinError, JoinHandle},
+};
 
 use crate::{
     app::account::{AccountError, Accounts},
@@ -12,7 +16,7 @@ use crate::{
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
     guard::PersistedDocuments,
-    http::{AppState, router},
+    http::{self, AppState, router},
     jobs::{Jobs, RunningJobs},
     key_ring::KeyError,
     seal::KeyId,
@@ -30,7 +34,7 @@ pub struct Server {
     jobs: Arc<Jobs>,
     running_jobs: Option<RunningJobs>,
     stop: oneshot::Sender<()>,
-    serving: JoinHandle<std::io::Result<()>>,
+    serving: JoinHandle<()>,
 }
 
 /// Why a server did not start or ended badly.
@@ -57,9 +61,9 @@ pub enum ServerError {
     /// The address could not be listened on.
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] std::io::Error),
-    /// The listener failed.
+    /// What serves has a defect.
     #[error("serving failed")]
-    Serve(#[source] std::io::Error),
+    Serve(#[source] JoinError),
 }
 
 impl Server {
@@ -94,13 +98,12 @@ impl Server {
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
         let router = router(AppState::new(store.clone(), persisted, clock, serve));
         let (stop, stopped) = oneshot::channel();
-        let serving = tokio::spawn(async move {
-            let shutdown = async move {
-                // A server that is dropped without being told to stop stops as well.
-                let _ = stopped.await;
-            };
-            axum::serve(listener, router).with_graceful_shutdown(shutdown).await
-        });
+        let stopped = async move {
+            // A server that is dropped without being told to stop stops as well.
+            let _ = stopped.await;
+        };
+        let serving =
+            tokio::spawn(http::serve(listener, router, serve.max_connections, serve.patience, stopped));
         Ok(Self { address, bootstrap_token, store, jobs, running_jobs, stop, serving })
     }
 
@@ -131,7 +134,7 @@ impl Server {
     /// Takes no new connections, lets requests and jobs under way end, and closes the store.
     ///
     /// # Errors
-    /// [`ServerError::Serve`] when the listener had failed.
+    /// [`ServerError::Serve`] when serving had ended by itself.
     pub async fn stop(self) -> Result<(), ServerError> {
         let Self { stop, mut serving, store, running_jobs, .. } = self;
         // The receiver is gone only if serving ended already.
@@ -139,13 +142,11 @@ impl Server {
         let serving_ends = tokio::time::timeout(DRAIN, &mut serving);
         let jobs_end = OptionFuture::from(running_jobs.map(RunningJobs::stop));
         let (serving_ended, _) = tokio::join!(serving_ends, jobs_end);
-        let ended = if let Ok(ended) = serving_ended {
-            ended.unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
-        } else {
+        let ended = serving_ended.unwrap_or_else(|_| {
             tracing::warn!(seconds = DRAIN.as_secs(), "requests under way did not end in time");
             serving.abort();
             Ok(())
-        };
+        });
         store.close().await;
         ended.map_err(ServerError::Serve)
     }

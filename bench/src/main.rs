@@ -1,9 +1,13 @@
-//! Measures Galvo's server from outside: how fast it takes reports in, how much memory it needs and how much
-//! storage, each against a reference measured in the same run. Run by `make bench`; `docs/benchmarks.md` says more.
+//! Measures Galvo's server from outside: how fast it takes reports in, how soon it refuses what would harm it, how
+//! much memory it needs and how much storage, each against a reference measured in the same run. Run by `make bench`; `docs/benchmarks.md` says more.
 #![expect(clippy::print_stdout, reason = "it is a program that prints")]
 
 mod client;
 mod database;
+mod hostile;
+// The same as the tests send, which know what each is answered.
+#[path = "../../tests/harness/hostile.rs"]
+mod hostile_requests;
 mod ingest;
 mod load;
 mod memory;
@@ -29,6 +33,8 @@ struct Arguments {
 enum Benchmark {
     /// How many reports and rows per second the server takes in, and how many hand-written SQL does.
     Ingest(ingest::Options),
+    /// How long the server takes to refuse requests that are meant to harm.
+    Hostile(hostile::Options),
     /// How much memory the server needs for how many clusters, and whether that grows.
     Memory(memory::Options),
     /// How large a store becomes by one cluster in one day, table by table.
@@ -47,6 +53,7 @@ async fn main() -> Result<()> {
 
 async fn run(benchmark: Benchmark) -> Result<()> {
     match benchmark {
+        Benchmark::Hostile(options) => hostile::run(&options).await,
         Benchmark::Ingest(options) => ingest::run(&options).await,
         Benchmark::Memory(options) => memory::run(&options).await,
         Benchmark::Storage(options) => storage::run(&options).await,

@@ -7,11 +7,13 @@
 
 mod app;
 mod database;
+mod hostile;
 mod program;
 mod report;
 
 pub use app::{Member, TestApp};
 pub use database::{Database, Outage};
+pub use hostile::{HostileRequest, hostile_requests};
 pub use program::Program;
 pub use report::{
     ReportBuilder, code, code_frame, computation, error, event, log_line, profile, sample, span, task_group,

@@ -77,6 +77,15 @@ impl Program {
         self.address.strip_prefix("http://").unwrap()
     }
 
+    /// Memory of the process that is its own or shared, in bytes.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id().unwrap());
+        let status = std::fs::read_to_string(status).unwrap();
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        kib.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// A client for it.
     #[must_use]
     pub fn client(&self) -> Client {

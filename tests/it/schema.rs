@@ -1,8 +1,11 @@
 //! The schema as a contract: committed, and described to the last argument.
 
 use async_graphql_parser::{
-    parse_schema,
-    types::{FieldDefinition, TypeKind, TypeSystemDefinition},
+    Positioned, parse_schema,
+    types::{
+        FieldDefinition, InputValueDefinition, InterfaceType, ObjectType, Type, TypeDefinition, TypeKind,
+        TypeSystemDefinition,
+    },
 };
 
 fn sdl() -> String {
@@ -60,6 +63,163 @@ fn everything_is_described() {
         }
     }
     assert_eq!(missing, Vec::<String>::new());
+}
+
+/// Every type of the schema that is not the specification's own.
+fn types() -> Vec<TypeDefinition> {
+    let definitions = parse_schema(sdl()).unwrap().definitions.into_iter();
+    let types = definitions.filter_map(|definition| match definition {
+        TypeSystemDefinition::Type(definition) => Some(definition.node),
+        _ => None,
+    });
+    types.collect()
+}
+
+/// A field of an object, an interface or an input.
+struct Field<'a> {
+    name: String,
+    ty: &'a Type,
+    arguments: Vec<(String, &'a Type)>,
+}
+
+impl Field<'_> {
+    /// The type of an argument; empty if there is none.
+    fn argument(&self, name: &str) -> String {
+        self.arguments
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, ty)| ty.to_string())
+            .unwrap_or_default()
+    }
+}
+
+fn fields(definition: &TypeDefinition) -> Vec<Field<'_>> {
+    match &definition.kind {
+        TypeKind::Object(ObjectType { fields, .. }) | TypeKind::Interface(InterfaceType { fields, .. }) => {
+            fields
+                .iter()
+                .map(|field| Field {
+                    name: field.node.name.node.to_string(),
+                    ty: &field.node.ty.node,
+                    arguments: inputs(&field.node.arguments),
+                })
+                .collect()
+        }
+        TypeKind::InputObject(input) => {
+            let inputs = inputs(&input.fields).into_iter();
+            inputs.map(|(name, ty)| Field { name, ty, arguments: Vec::new() }).collect()
+        }
+        TypeKind::Scalar | TypeKind::Union(_) | TypeKind::Enum(_) => Vec::new(),
+    }
+}
+
+fn inputs(definitions: &[Positioned<InputValueDefinition>]) -> Vec<(String, &Type)> {
+    definitions.iter().map(|input| (input.node.name.node.to_string(), &input.node.ty.node)).collect()
+}
+
+#[test]
+fn names_are_written_as_everywhere() {
+    let letters = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric());
+    let upper = |name: &str| name.starts_with(|c: char| c.is_ascii_uppercase()) && letters(name);
+    let lower = |name: &str| name.starts_with(|c: char| c.is_ascii_lowercase()) && letters(name);
+    let word = |name: &str| {
+        name.split('_').all(|part| {
+            !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+        })
+    };
+    let mut wrong = Vec::new();
+    for definition in types() {
+        let name = definition.name.node.to_string();
+        if !upper(&name) {
+            wrong.push(name.clone());
+        }
+        for Field { name: field, ty, arguments } in fields(&definition) {
+            let names = arguments.iter().map(|(argument, _)| argument).chain([&field]);
+            wrong.extend(names.filter(|name| !lower(name)).map(|wrong| format!("{name}.{wrong}")));
+            // One payload for each mutation, though several may share it.
+            if name == "Mutation" && !(ty.to_string().ends_with("Payload!")) {
+                wrong.push(format!("{name}.{field}: {ty}"));
+            }
+        }
+        if let TypeKind::Enum(values) = &definition.kind {
+            let values = values.values.iter().map(|value| value.node.value.node.to_string());
+            wrong.extend(values.filter(|value| !word(value)).map(|value| format!("{name}.{value}")));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn lists_hold_no_nulls() {
+    let mut wrong = Vec::new();
+    for definition in types() {
+        for Field { name: field, ty, arguments } in fields(&definition) {
+            let all = arguments.iter().map(|(_, ty)| *ty).chain([ty]).map(Type::to_string);
+            // What closes a list follows what cannot be null.
+            let nullable = all.filter(|ty| ty.replace("!]", "").contains(']'));
+            wrong.extend(nullable.map(|ty| format!("{}.{field}: {ty}", definition.name.node)));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn connections_have_the_shape_of_relays() {
+    let types = types();
+    let of = |name: &str| types.iter().find(|known| known.name.node == name).map(fields).unwrap_or_default();
+    let ty = |fields: &[Field<'_>], name: &str| {
+        fields.iter().find(|field| field.name == name).map(|field| field.ty.to_string()).unwrap_or_default()
+    };
+    let mut wrong = Vec::new();
+    let mut expect = |place: String, found: String, expected: &str| {
+        if found != expected {
+            wrong.push(format!("{place} is '{found}', not '{expected}'"));
+        }
+    };
+    let mut connections = 0;
+    for definition in &types {
+        let name = definition.name.node.to_string();
+        if let Some(item) = name.strip_suffix("Connection") {
+            connections += 1;
+            let connection = fields(definition);
+            for (field, expected) in [
+                ("edges", format!("[{item}Edge!]!")),
+                ("nodes", format!("[{item}!]!")),
+                ("pageInfo", "PageInfo!".to_owned()),
+                ("totalCount", "BigInt!".to_owned()),
+            ] {
+                expect(format!("{name}.{field}"), ty(&connection, field), &expected);
+            }
+            let edge = of(&format!("{item}Edge"));
+            expect(format!("{item}Edge.cursor"), ty(&edge, "cursor"), "String!");
+            expect(format!("{item}Edge.node"), ty(&edge, "node"), &format!("{item}!"));
+        }
+        for field in fields(definition) {
+            if field.ty.to_string().ends_with("Connection!") {
+                for (argument, expected) in
+                    [("first", "Int"), ("after", "String"), ("last", "Int"), ("before", "String")]
+                {
+                    let place = format!("{name}.{}({argument})", field.name);
+                    expect(place, field.argument(argument), expected);
+                }
+            }
+        }
+        if let TypeKind::Object(object) = &definition.kind
+            && object.implements.iter().any(|interface| interface.node == "Node")
+        {
+            expect(format!("{name}.id"), ty(&fields(definition), "id"), "ID!");
+        }
+    }
+    for (field, expected) in [
+        ("hasNextPage", "Boolean!"),
+        ("hasPreviousPage", "Boolean!"),
+        ("startCursor", "String"),
+        ("endCursor", "String"),
+    ] {
+        expect(format!("PageInfo.{field}"), ty(&of("PageInfo"), field), expected);
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(connections >= 10, "{connections}");
 }
 
 #[test]

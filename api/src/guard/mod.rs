@@ -8,7 +8,9 @@
 mod cache;
 mod convert;
 mod cost;
+mod diagnostics;
 mod lexical;
+mod nested_variables;
 mod persisted;
 mod place;
 mod refusal;
@@ -24,18 +26,15 @@ use apollo_compiler::{
     parser::Parser,
     request::coerce_variable_values,
     response::{JsonMap, JsonValue},
-    validation::{DiagnosticList, Valid},
+    validation::Valid,
 };
-use async_graphql::{Name, Pos, Request, ServerError, Variables, parser::types};
+use async_graphql::{Name, Request, ServerError, Variables, parser::types};
 use serde_json::{Map, Value};
 
-pub(crate) use self::persisted::Asked;
 pub use self::persisted::PersistedDocuments;
 use self::{cache::Cache, place::Places, refusal::Code};
+pub(crate) use self::{diagnostics::MAX_ERRORS, persisted::Asked};
 use crate::{blocking::blocking, graphql::Schema};
-
-/// How many errors of a document are told.
-pub(crate) const MAX_ERRORS: usize = 5;
 
 /// Bytes of a document that is read where requests are answered. Larger ones take milliseconds.
 const SMALL: usize = 4 << 10;
@@ -116,16 +115,15 @@ impl Inner {
         let places = Places::new(&document);
         // What is nested deeper was refused by its brackets.
         let parsed = Parser::new().parse_ast(document, "document");
-        let parsed = parsed.map_err(|wrong| diagnostics(Code::Parse, &wrong.errors))?;
+        let parsed = parsed.map_err(|wrong| diagnostics::of_text(&wrong.errors))?;
         structure::check(&parsed).map_err(|error| vec![error])?;
         let document = parsed
             .to_executable_validate(&self.schema)
-            .map_err(|wrong| diagnostics(Code::Validation, &wrong.errors))?;
-        let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
-        let sets = document.operations.iter().map(|operation| &operation.selection_set);
-        sets.chain(document.fragments.values().map(|fragment| &fragment.selection_set))
-            .try_for_each(|set| values::check_literals(&self.schema, set, &places))
+            .map_err(|wrong| diagnostics::of_document(&wrong.errors))?;
+        values::check_document(&self.schema, &document, &places)
+            .and_then(|()| nested_variables::check(&self.schema, &document, &places))
             .map_err(|error| vec![error])?;
+        let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
         let executable = convert::document(&document, &operation, &places, &[]);
         Ok(Checked { document, operation, places, executable })
     }
@@ -184,17 +182,6 @@ fn operation_of(
     introspection::check_max_depth(document, operation)
         .map_err(|_| refusal::new(Code::DepthLimit, "lists of the schema's parts nest more than 3 deep"))?;
     Ok(operation.clone())
-}
-
-/// The first errors of a document.
-fn diagnostics(code: Code, errors: &DiagnosticList) -> Vec<ServerError> {
-    let errors = errors.iter().take(MAX_ERRORS).map(|diagnostic| {
-        let place = diagnostic
-            .line_column_range()
-            .map(|range| Pos { line: range.start.line, column: range.start.column });
-        refusal::at(code, diagnostic.error.to_string(), place)
-    });
-    errors.collect()
 }
 
 /// The library repeats a value that does not fit, which may be all that was sent.

@@ -1,10 +1,13 @@
 //! Values of the schema's own kinds: what its scalars take, and input objects of which one field is given. What the
-//! specification says of values is checked by the library; this is what it leaves to the server.
+//! specification says of values is checked by the library; this is what it leaves to the server, or forgets.
+
+use std::collections::HashSet;
 
 use apollo_compiler::{
-    Node, Schema,
+    ExecutableDocument, Node, Schema,
     ast::{Type, Value},
     executable::{Operation, Selection, SelectionSet},
+    parser::SourceSpan,
     response::{JsonMap, JsonValue},
     schema::{ExtendedType, InputObjectType},
 };
@@ -34,11 +37,27 @@ pub(super) fn check_variables(
 }
 
 /// Checks the values that a document writes out.
-pub(super) fn check_literals(
+pub(super) fn check_document(
     schema: &Schema,
-    set: &SelectionSet,
+    document: &ExecutableDocument,
     places: &Places,
 ) -> Result<(), ServerError> {
+    for operation in document.operations.iter() {
+        for variable in &operation.variables {
+            if let Some(default) = &variable.default_value {
+                check_literal(schema, &variable.ty, default)
+                    .map_err(|wrong| wrong.refusal(&format!("variable '{}'", variable.name), places))?;
+            }
+        }
+        check_selections(schema, &operation.selection_set, places)?;
+    }
+    document
+        .fragments
+        .values()
+        .try_for_each(|fragment| check_selections(schema, &fragment.selection_set, places))
+}
+
+fn check_selections(schema: &Schema, set: &SelectionSet, places: &Places) -> Result<(), ServerError> {
     for selection in &set.selections {
         match selection {
             Selection::Field(field) => {
@@ -46,19 +65,34 @@ pub(super) fn check_literals(
                     let known = field.definition.arguments.iter().find(|known| known.name == given.name);
                     let checked =
                         known.map_or(Ok(()), |known| check_literal(schema, &known.ty, &given.value));
-                    checked.map_err(|reason| {
-                        let message = format!("argument '{}': {reason}", given.name);
-                        refusal::at(Code::Validation, message, places.of(given.value.location()))
-                    })?;
+                    checked.map_err(|wrong| wrong.refusal(&format!("argument '{}'", given.name), places))?;
                 }
-                check_literals(schema, &field.selection_set, places)?;
+                check_selections(schema, &field.selection_set, places)?;
             }
-            Selection::InlineFragment(fragment) => check_literals(schema, &fragment.selection_set, places)?,
+            Selection::InlineFragment(fragment) => {
+                check_selections(schema, &fragment.selection_set, places)?;
+            }
             // Each fragment is checked where it is defined.
             Selection::FragmentSpread(_) => {}
         }
     }
     Ok(())
+}
+
+/// What is wrong with a value of the document, or with one inside it.
+struct Wrong {
+    reason: String,
+    place: Option<SourceSpan>,
+}
+
+impl Wrong {
+    fn new(reason: impl Into<String>, value: &Node<Value>) -> Self {
+        Self { reason: reason.into(), place: value.location() }
+    }
+
+    fn refusal(self, of: &str, places: &Places) -> ServerError {
+        refusal::at(Code::Validation, format!("{of}: {}", self.reason), places.of(self.place))
+    }
 }
 
 fn check(schema: &Schema, ty: &Type, value: &JsonValue) -> Result<(), String> {
@@ -85,7 +119,7 @@ fn check(schema: &Schema, ty: &Type, value: &JsonValue) -> Result<(), String> {
 }
 
 /// The same for a value of the document. Variables in it are checked by themselves.
-fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), String> {
+fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), Wrong> {
     if value.is_null() || value.as_variable().is_some() {
         return Ok(());
     }
@@ -94,12 +128,18 @@ fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), 
         return items.iter().try_for_each(|value| check_literal(schema, item, value));
     }
     match schema.types.get(ty.inner_named_type()) {
-        Some(ExtendedType::Scalar(scalar)) => {
-            convert::constant(value).map_or(Ok(()), |value| check_scalar(&scalar.name, value))
-        }
+        Some(ExtendedType::Scalar(scalar)) => convert::constant(value).map_or(Ok(()), |constant| {
+            check_scalar(&scalar.name, constant).map_err(|reason| Wrong::new(reason, value))
+        }),
         Some(ExtendedType::InputObject(object)) => {
             let Some(fields) = value.as_object() else { return Ok(()) };
-            one_of(object, fields.len(), fields.iter().any(|(_, value)| value.is_null()))?;
+            let mut seen = HashSet::new();
+            if let Some((name, _)) = fields.iter().find(|(name, _)| !seen.insert(name)) {
+                let reason = format!("field '{name}' is given more than once");
+                return Err(Wrong { reason, place: name.location() });
+            }
+            one_of(object, fields.len(), fields.iter().any(|(_, value)| value.is_null()))
+                .map_err(|reason| Wrong::new(reason, value))?;
             fields.iter().try_for_each(|(field, value)| match object.fields.get(field) {
                 Some(definition) => check_literal(schema, &definition.ty, value),
                 None => Ok(()),

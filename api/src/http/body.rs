@@ -13,9 +13,6 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use super::{problem::Problem, surrogate::replace_lone_surrogates};
 use crate::{blocking::blocking, domain::bounded::Misplaced};
 
-/// How long a client may take to send a body.
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Bytes of JSON that are read where requests are answered: that takes a fraction of a millisecond, and most reports
 /// are no larger.
 const SMALL: usize = 64 << 10;
@@ -29,6 +26,12 @@ pub(super) struct Limits {
     pub(super) inflated: usize,
 }
 
+/// A body that was announced, and is not read.
+pub(super) struct Announced {
+    gzip: bool,
+    limits: Limits,
+}
+
 /// A body as it was sent.
 pub(super) struct Received {
     bytes: Vec<u8>,
@@ -36,17 +39,25 @@ pub(super) struct Received {
     limits: Limits,
 }
 
-/// Waits for a body that says it is JSON.
-pub(super) async fn receive(headers: &HeaderMap, body: Body, limits: Limits) -> Result<Received, Problem> {
+/// Looks whether the headers announce a body of JSON.
+pub(super) fn announced(headers: &HeaderMap, limits: Limits) -> Result<Announced, Problem> {
     check_content_type(headers)?;
     let gzip = is_gzip(headers)?;
-    let announced =
+    let length =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > limits.sent as u64) {
+    if length.is_some_and(|length| length > limits.sent as u64) {
         return Err(Problem::too_large(limits.sent));
     }
-    let collected = tokio::time::timeout(READ_TIMEOUT, collect(body, limits.sent)).await;
-    Ok(Received { bytes: collected.map_err(|_| Problem::timeout())??, gzip, limits })
+    Ok(Announced { gzip, limits })
+}
+
+impl Announced {
+    /// Waits for the body.
+    pub(super) async fn receive(self, body: Body, patience: Duration) -> Result<Received, Problem> {
+        let Self { gzip, limits } = self;
+        let collected = tokio::time::timeout(patience, collect(body, limits.sent)).await;
+        Ok(Received { bytes: collected.map_err(|_| Problem::timeout())??, gzip, limits })
+    }
 }
 
 impl Received {

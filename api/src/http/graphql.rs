@@ -3,7 +3,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use async_graphql::{Response as GraphQlResponse, value};
+use async_graphql::{Response as GraphQlResponse, ServerError, value};
 use axum::{
     Json,
     body::Body,
@@ -22,7 +22,10 @@ use super::{
     problem::{Problem, cut},
     state::AppState,
 };
-use crate::guard::{Asked, MAX_ERRORS};
+use crate::{
+    auth::Viewer,
+    guard::{Asked, Guarded, MAX_ERRORS},
+};
 
 /// How large a query with its variables may be.
 const LIMITS: Limits = Limits { sent: 1 << 20, inflated: 1 << 20 };
@@ -70,11 +73,17 @@ enum MediaType {
 
 pub(super) async fn post(State(state): State<AppState>, headers: HeaderMap, body: Body) -> Response {
     answer(&headers, async {
-        let json = body::receive(&headers, body, LIMITS).await?.json()?;
-        if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-            return Err(Problem::malformed("batches are not supported: send one operation a request"));
-        }
-        execute(&state, &headers, body::parse(&json)?, Allowed::Everything).await
+        let announced = body::announced(&headers, LIMITS)?;
+        // Nothing is held in memory for strangers.
+        let viewer = signed_in(&state, &headers).await?;
+        let parameters = async {
+            let json = announced.receive(body, state.body_patience).await?.json()?;
+            if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+                return Err(Problem::malformed("batches are not supported: send one operation a request"));
+            }
+            body::parse(&json)
+        };
+        execute(&state, viewer, parameters, Allowed::Everything).await
     })
     .await
 }
@@ -89,7 +98,8 @@ pub(super) async fn get(
         return page();
     }
     answer(&headers, async {
-        execute(&state, &headers, from_query_string(parameters)?, Allowed::Queries).await
+        let viewer = signed_in(&state, &headers).await?;
+        execute(&state, viewer, async { from_query_string(parameters) }, Allowed::Queries).await
     })
     .await
 }
@@ -132,33 +142,54 @@ enum Allowed {
     Queries,
 }
 
+/// Why nothing of a request runs.
+enum Refusal {
+    /// It is no request, or came in the wrong way.
+    Request(Problem),
+    /// Its document or variables are wrong.
+    Document(Vec<ServerError>),
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self::Request(problem)
+    }
+}
+
+impl From<Refusal> for Result<GraphQlResponse, Problem> {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Request(problem) => Err(problem),
+            Refusal::Document(errors) => Ok(GraphQlResponse::from_errors(errors)),
+        }
+    }
+}
+
+/// The viewer behind a request, who may ask and has not asked too much.
+async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Viewer, Problem> {
+    let viewer = state.viewer(headers, Scope::Read).await?;
+    state.query_budget.check(viewer.token_id())?;
+    Ok(viewer)
+}
+
 #[tracing::instrument(
     name = "graphql",
     skip_all,
-    fields(operation = parameters.operation_name, account = tracing::field::Empty)
+    fields(operation = tracing::field::Empty, account = viewer.account().slug)
 )]
 async fn execute(
     state: &AppState,
-    headers: &HeaderMap,
-    parameters: Parameters,
+    viewer: Viewer,
+    parameters: impl Future<Output = Result<Parameters, Problem>>,
     allowed: Allowed,
 ) -> Result<GraphQlResponse, Problem> {
-    let viewer = state.viewer(headers, Scope::Read).await?;
-    tracing::Span::current().record("account", viewer.account().slug.as_str());
-    let Parameters { query, document_id, operation_name, variables, extensions } = parameters;
-    let hash = extensions.unwrap_or_default().persisted_query.map(|query| query.sha256_hash);
-    let query = match state.guard.find(Asked { document: query, id: document_id, hash }) {
-        Ok(Some(query)) => query,
-        Ok(None) => return Err(Problem::invalid("/query".to_owned(), "missing field `query`")),
-        Err(error) => return Ok(GraphQlResponse::from_errors(vec![error])),
-    };
-    let guarded = match state.guard.check(query, operation_name, variables.unwrap_or_default()).await {
+    let guarded = match guarded(state, parameters, allowed).await {
         Ok(guarded) => guarded,
-        Err(errors) => return Ok(GraphQlResponse::from_errors(errors)),
+        Err(refusal) => {
+            state.query_budget.charge_refusal(viewer.token_id());
+            return refusal.into();
+        }
     };
-    if allowed == Allowed::Queries && !guarded.is_query {
-        return Err(Problem::only_queries_by_get());
-    }
     let left = state.query_budget.take(viewer.token_id(), guarded.cost, state.clock.timestamp())?;
     let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
     let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());
@@ -176,6 +207,26 @@ async fn execute(
             .unwrap_or_else(|gone| Err(Problem::panicked(&gone)))
     };
     Ok(response?.extension("cost", cost))
+}
+
+/// What may be executed of a request.
+async fn guarded(
+    state: &AppState,
+    parameters: impl Future<Output = Result<Parameters, Problem>>,
+    allowed: Allowed,
+) -> Result<Guarded, Refusal> {
+    let Parameters { query, document_id, operation_name, variables, extensions } = parameters.await?;
+    tracing::Span::current().record("operation", operation_name.as_deref());
+    let hash = extensions.unwrap_or_default().persisted_query.map(|query| query.sha256_hash);
+    let query = state.guard.find(Asked { document: query, id: document_id, hash });
+    let query = query.map_err(|error| Refusal::Document(vec![error]))?;
+    let query = query.ok_or_else(|| Problem::invalid("/query".to_owned(), "missing field `query`"))?;
+    let guarded = state.guard.check(query, operation_name, variables.unwrap_or_default()).await;
+    let guarded = guarded.map_err(Refusal::Document)?;
+    if allowed == Allowed::Queries && !guarded.is_query {
+        return Err(Problem::only_queries_by_get().into());
+    }
+    Ok(guarded)
 }
 
 /// What `run` answers, or the answer to a defect of it.

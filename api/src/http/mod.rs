@@ -13,6 +13,8 @@ mod report;
 mod router;
 mod state;
 mod surrogate;
+mod transport;
 
 pub use router::{openapi, router};
 pub use state::AppState;
+pub(crate) use transport::serve;

@@ -1,55 +1,136 @@
-//! What a token's queries may cost in a minute.
+//! What a token's requests may cost in a minute.
 
-use std::num::NonZeroU32;
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use entity::{Timestamp, ids::ApiTokenId};
-use governor::{
-    Quota, RateLimiter,
-    clock::{Clock, DefaultClock},
-    middleware::StateInformationMiddleware,
-    state::keyed::DefaultKeyedStateStore,
-};
 
 use super::problem::Problem;
 use crate::graphql::RateLimit;
 
-type Limiter =
-    RateLimiter<ApiTokenId, DefaultKeyedStateStore<ApiTokenId>, DefaultClock, StateInformationMiddleware>;
+/// Points that a request costs that is refused: it was read all the same, which can take as long as answering a query of
+/// so many fields.
+const REFUSED: u64 = 1_000;
+
+/// Buckets that are kept before those are looked for that are full again, as the missing ones are.
+const MANY: usize = 1_000;
+
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// A bucket of points for each token, which holds a minute's points and fills all the time.
 pub(super) struct QueryBudget {
-    buckets: Limiter,
-    per_minute: NonZeroU32,
+    per_minute: u64,
+    /// When the bucket of each token is full again.
+    full_at: Mutex<HashMap<ApiTokenId, Instant>>,
 }
 
 impl QueryBudget {
     pub(super) fn new(per_minute: u32) -> Self {
-        let per_minute = NonZeroU32::new(per_minute).unwrap_or(NonZeroU32::MIN);
-        let buckets =
-            RateLimiter::keyed(Quota::per_minute(per_minute)).with_middleware::<StateInformationMiddleware>();
-        Self { buckets, per_minute }
+        Self { per_minute: u64::from(per_minute.max(1)), full_at: Mutex::default() }
+    }
+
+    /// Refuses a token whose bucket is empty, before anything is read for it.
+    pub(super) fn check(&self, token: ApiTokenId) -> Result<(), Problem> {
+        let missing = self.missing(&self.buckets(), token, Instant::now());
+        if missing < self.per_minute { Ok(()) } else { Err(self.refusal(1, missing)) }
     }
 
     /// Takes what a query costs from the token's bucket.
     pub(super) fn take(&self, token: ApiTokenId, cost: u64, now: Timestamp) -> Result<RateLimit, Problem> {
-        let refused = |seconds| {
-            let message = format!(
-                "the query costs {cost} of the {} points that queries with this token may cost in a minute, and fewer \
-                 are left",
-                self.per_minute
-            );
-            Problem::rate_limited(seconds, message)
-        };
-        let cells = u32::try_from(cost).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+        let (mut buckets, instant) = (self.buckets(), Instant::now());
+        let missing = self.missing(&buckets, token, instant);
         // A single request cannot cost more than a minute's points, which the settings make sure of.
-        let answer = self.buckets.check_key_n(&token, cells).map_err(|_| refused(60))?;
-        let snapshot = answer.map_err(|busy| {
-            let wait = busy.wait_time_from(DefaultClock::default().now());
-            refused(wait.as_secs() + 1)
-        })?;
-        let (limit, remaining) =
-            (i64::from(self.per_minute.get()), snapshot.remaining_burst_capacity().into());
-        let filled_in_milliseconds = (limit - remaining) * 60_000 / limit;
-        Ok(RateLimit::new(limit, cost, remaining, now, filled_in_milliseconds))
+        if missing.saturating_add(cost) > self.per_minute {
+            return Err(self.refusal(cost, missing));
+        }
+        self.pour(&mut buckets, token, cost, instant);
+        let signed = |points| i64::try_from(points).unwrap_or(i64::MAX);
+        let (limit, missing) = (signed(self.per_minute), signed(missing + cost));
+        Ok(RateLimit::new(limit, cost, limit - missing, now, missing * 60_000 / limit))
+    }
+
+    /// Takes what a refused request costs. More than there is has to be waited for longer.
+    pub(super) fn charge_refusal(&self, token: ApiTokenId) {
+        self.pour(&mut self.buckets(), token, REFUSED, Instant::now());
+    }
+
+    fn buckets(&self) -> MutexGuard<'_, HashMap<ApiTokenId, Instant>> {
+        self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Points that the bucket lacks, begun ones included.
+    fn missing(&self, buckets: &HashMap<ApiTokenId, Instant>, token: ApiTokenId, now: Instant) -> u64 {
+        let fills = buckets.get(&token).map_or(Duration::ZERO, |full| full.saturating_duration_since(now));
+        let points = (fills.as_nanos() * u128::from(self.per_minute)).div_ceil(MINUTE.as_nanos());
+        u64::try_from(points).unwrap_or(u64::MAX)
+    }
+
+    fn pour(&self, buckets: &mut HashMap<ApiTokenId, Instant>, token: ApiTokenId, points: u64, now: Instant) {
+        if buckets.len() >= MANY && !buckets.contains_key(&token) {
+            buckets.retain(|_, full| *full > now);
+        }
+        let full = buckets.entry(token).or_insert(now);
+        *full = now.max(*full) + self.time_to_fill(points);
+    }
+
+    fn time_to_fill(&self, points: u64) -> Duration {
+        let nanoseconds = u128::from(points) * MINUTE.as_nanos() / u128::from(self.per_minute);
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+
+    fn refusal(&self, cost: u64, missing: u64) -> Problem {
+        let excess = missing.saturating_add(cost).saturating_sub(self.per_minute);
+        let message = format!(
+            "of the {} points that requests with this token may cost in a minute, fewer than {cost} are left",
+            self.per_minute
+        );
+        Problem::rate_limited(self.time_to_fill(excess).as_secs() + 1, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::clock::{Clock, SystemClock};
+
+    fn token(number: u128) -> ApiTokenId {
+        ApiTokenId(Uuid::from_u128(number))
+    }
+
+    #[test]
+    fn refusals_empty_the_bucket_and_no_other() {
+        let (budget, now) = (QueryBudget::new(10_000), SystemClock.timestamp());
+        assert!(budget.take(token(1), 9_000, now).is_ok());
+        assert!(budget.take(token(1), 1_500, now).is_err(), "what is refused so takes nothing");
+        budget.charge_refusal(token(1));
+        budget.charge_refusal(token(1));
+        assert!(budget.check(token(1)).is_err() && budget.take(token(1), 1, now).is_err());
+        assert!(budget.check(token(2)).is_ok() && budget.take(token(2), 10_000, now).is_ok());
+    }
+
+    #[test]
+    fn a_bucket_fills_again() {
+        let budget = QueryBudget::new(6_000);
+        let (mut buckets, now) = (budget.buckets(), Instant::now());
+        budget.pour(&mut buckets, token(1), 6_000, now);
+        let missing =
+            |milliseconds| budget.missing(&buckets, token(1), now + Duration::from_millis(milliseconds));
+        assert_eq!((missing(0), missing(10), missing(15), missing(60_000)), (6_000, 5_999, 5_999, 0));
+    }
+
+    #[test]
+    fn full_buckets_are_forgotten() {
+        let budget = QueryBudget::new(1_000);
+        let (mut buckets, now) = (budget.buckets(), Instant::now());
+        for number in 0..MANY as u128 {
+            budget.pour(&mut buckets, token(number), 1, now);
+        }
+        budget.pour(&mut buckets, token(MANY as u128), 1, now + MINUTE);
+        assert_eq!(buckets.len(), 1);
     }
 }

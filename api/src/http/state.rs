@@ -34,6 +34,7 @@ pub struct AppState {
     pub(super) guard: Guard,
     pub(super) query_budget: Arc<QueryBudget>,
     pub(super) query_timeout: Duration,
+    pub(super) body_patience: Duration,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
@@ -61,6 +62,7 @@ impl AppState {
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
             query_budget: Arc::new(QueryBudget::new(config.query_cost_per_minute)),
             query_timeout: config.query_timeout,
+            body_patience: config.patience.body,
             reports: Reports::new(
                 store.clone(),
                 Arc::clone(&clock),

@@ -1,0 +1,201 @@
+//! Connections: how many there are at a time, and how long a client may take over what is expected of it.
+//!
+//! HTTP/1.1 only. Each connection is then one request at a time, so that their number bounds what is under way; a proxy
+//! in front may speak what it likes to its clients. How long a body may take is for whoever reads it.
+
+use std::{
+    convert::Infallible,
+    io,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use axum::{Router, extract::Request, serve::Listener};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::{Sleep, sleep},
+};
+use tower::ServiceExt;
+
+use crate::config::Patience;
+
+/// Bytes of a connection that are read ahead; a request's head must fit. Addresses end at 64 KiB.
+const BUFFER: usize = 128 << 10;
+
+/// Serves until `stopped`, then takes no new connections, and returns when the requests under way have been answered.
+///
+/// More connections than `max_connections` wait in the system's queue.
+pub(crate) async fn serve(
+    mut listener: TcpListener,
+    router: Router,
+    max_connections: usize,
+    patience: Patience,
+    stopped: impl Future<Output = ()>,
+) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(patience.idle).max_buf_size(BUFFER);
+    let places = Arc::new(Semaphore::new(max_connections));
+    let connections = GracefulShutdown::new();
+    let mut stopped = pin!(stopped);
+    loop {
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await.expect("nobody closes it");
+            // Errors are a client's that has gone again, or the system's, which are waited out.
+            let (stream, _) = Listener::accept(&mut listener).await;
+            (place, stream)
+        };
+        let (place, stream) = tokio::select! {
+            () = &mut stopped => break,
+            next = next => next,
+        };
+        let turns = Turns::default();
+        let service = {
+            let (router, turns) = (router.clone(), turns.clone());
+            service_fn(move |request: Request<Incoming>| {
+                let (router, turn) = (router.clone(), turns.begin());
+                async move {
+                    let response = router.oneshot(request).await;
+                    drop(turn);
+                    response as Result<_, Infallible>
+                }
+            })
+        };
+        let stream = TokioIo::new(PatientStream::new(stream, turns, patience));
+        let connection = connections.watch(http.serve_connection(stream, service));
+        tokio::spawn(async move {
+            // What ends a connection early is the client's doing.
+            if let Err(error) = connection.await {
+                tracing::trace!(%error, "a connection ended early");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    connections.shutdown().await;
+}
+
+/// Whose turn it is on a connection: odd while a request is answered, even while the client is to send the next one.
+#[derive(Clone, Default)]
+struct Turns(Arc<AtomicUsize>);
+
+impl Turns {
+    /// The server's turn, until what is returned is dropped.
+    fn begin(&self) -> Turn {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Turn(self.clone())
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct Turn(Turns);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection that fails when the client takes too long over the head of a request, or over taking an answer.
+///
+/// hyper has one time for waiting for a request and for reading its head. But proxies keep connections for a minute
+/// and send what cannot be sent twice, so those that are idle have to stay open for longer than a head may take.
+struct PatientStream {
+    stream: TcpStream,
+    turns: Turns,
+    /// The turn for which `head` runs.
+    turn: usize,
+    patience: Patience,
+    /// Runs from the first byte of a head on; for the first one, from the beginning.
+    head: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client takes nothing of an answer.
+    answer: Option<Pin<Box<Sleep>>>,
+}
+
+impl PatientStream {
+    fn new(stream: TcpStream, turns: Turns, patience: Patience) -> Self {
+        // Where it cannot be set answers come later, and come.
+        let _ = stream.set_nodelay(true);
+        let head = Some(Box::pin(sleep(patience.head)));
+        Self { stream, turn: turns.count(), turns, patience, head, answer: None }
+    }
+
+    /// What became of an attempt to write, or the end of patience.
+    fn written<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.answer = None;
+            return written;
+        }
+        let answer = self.answer.get_or_insert_with(|| Box::pin(sleep(self.patience.answer)));
+        answer.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for PatientStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
+        let turn = this.turns.count();
+        if turn != this.turn {
+            this.turn = turn;
+            this.head = None;
+        }
+        if turn % 2 == 1 {
+            // A body, or nothing yet.
+            return read;
+        }
+        if this.head.is_none() && buffer.filled().len() > before {
+            this.head = Some(Box::pin(sleep(this.patience.head)));
+        }
+        let out_of_time = this.head.as_mut().is_some_and(|head| head.as_mut().poll(context).is_ready());
+        if out_of_time { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { read }
+    }
+}
+
+impl AsyncWrite for PatientStream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(context, bytes);
+        this.written(context, written)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
+        this.written(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}

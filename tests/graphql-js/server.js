@@ -1,0 +1,81 @@
+// The server program on a store of its own, as an operator would start it, and one account's token.
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const program = process.env.GALVO_BIN ?? join(root, "target/debug/galvo");
+
+/** The committed schema, which a test of the server compares with what is served. */
+export const sdl = await readFile(join(root, "schema.graphql"), "utf8");
+
+/** Starts a server, which has to be stopped. */
+export async function start() {
+  const directory = await mkdtemp(join(tmpdir(), "galvo-graphql-js-"));
+  const environment = Object.entries(process.env).filter(([name]) => !name.startsWith("GALVO_"));
+  const child = spawn(
+    program,
+    [
+      ["serve", "--bootstrap", "--listen", "127.0.0.1:0", "--log", "warn"],
+      ["--database-url", `sqlite://${join(directory, "galvo.db")}?mode=rwc`],
+      ["--query-cost-per-minute", "1000000000"],
+    ].flat(),
+    { env: Object.fromEntries(environment), stdio: ["ignore", "pipe", "inherit"] },
+  );
+  // Also when a test ends this process before it comes to `stop`.
+  process.on("exit", () => child.kill("SIGKILL"));
+  const ended = new Promise((resolve, reject) => child.on("error", reject).on("exit", resolve));
+  const server = { url: undefined, token: undefined };
+  for await (const line of createInterface(child.stdout)) {
+    server.url ??= /^listening on (.+)$/.exec(line)?.[1];
+    server.token ??= /^token: +(\S+)/.exec(line)?.[1];
+    if (server.url && server.token) break;
+  }
+  if (!server.token) throw new Error(`${program} did not start: ${await ended}`);
+  // Nobody has to read what else it says.
+  child.stdout.resume();
+
+  /** `fetch` with the token. */
+  const authorized = (url, options = {}) => {
+    const headers = new Headers(options.headers);
+    headers.set("authorization", `Bearer ${server.token}`);
+    return fetch(url, { ...options, headers });
+  };
+  const post = (path, body, headers = {}) =>
+    authorized(server.url + path, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    });
+  return {
+    endpoint: `${server.url}/graphql`,
+    authorized,
+    /** The status and text of what is answered in the media type that tells refusals by their status. */
+    async ask(parameters) {
+      const response = await post("/graphql", parameters, { accept: "application/graphql-response+json" });
+      return { status: response.status, text: await response.text() };
+    },
+    /** The data of an answer without errors. */
+    async data(query, variables = {}) {
+      const { text } = await this.ask({ query, variables });
+      const { data, errors } = JSON.parse(text);
+      if (errors) throw new Error(`${query}: ${text}`);
+      return data;
+    },
+    /** Sends a report, which has to be taken. */
+    async report(report) {
+      const response = await post("/api/v1/reports", report);
+      if (response.status !== 200) throw new Error(await response.text());
+      return response.json();
+    },
+    async stop() {
+      child.kill("SIGTERM");
+      const status = await ended;
+      await rm(directory, { recursive: true });
+      if (status !== 0) throw new Error(`the server ended with ${status}`);
+    },
+  };
+}

@@ -1,0 +1,117 @@
+//! Queries nobody should send: each is refused with the documented answer, costs its token something, and leaves nothing
+//! behind.
+
+use futures::StreamExt;
+use harness::{HostileRequest, Member, Program, TestApp, hostile_requests};
+use reqwest::{Method, header};
+use serde_json::{Value, json};
+
+/// The statement that looks the token up comes with every request.
+const SIGN_IN: u64 = 1;
+
+#[tokio::test]
+async fn hostile_requests_are_refused_before_anything_runs() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for request in hostile_requests() {
+        let before = app.statements();
+        let (status, text) = send(&ada, &request).await;
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        let name = request.name;
+        assert_eq!(answer["errors"][0]["extensions"]["code"], request.code, "{name}: {answer}");
+        assert_eq!(status, request.status, "{name}: {answer}");
+        assert!(text.len() < 2_500, "{name}: {text}");
+        assert!(answer["errors"].as_array().unwrap().len() <= 5, "{name}: {answer}");
+        // What only an executor sees runs and comes to nothing; what its head tells is not even signed in.
+        assert_eq!(answer.get("data"), (status == 200).then_some(&Value::Null), "{name}: {answer}");
+        let signed_in = u64::from(!matches!(status, 413 | 415));
+        assert_eq!(app.statements() - before, signed_in * SIGN_IN, "{name}");
+    }
+    app.stop().await;
+}
+
+async fn send(member: &Member, request: &HostileRequest) -> (u16, String) {
+    let method = Method::from_bytes(request.method.as_bytes()).unwrap();
+    let sent = member.request(method, &request.target).header(header::CONTENT_TYPE, request.content_type);
+    let sent = sent.header(header::ACCEPT, "application/graphql-response+json").body(request.body.clone());
+    let response = sent.send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+async fn send_json(member: &Member, body: String) -> (u16, String) {
+    let sent = member.request(Method::POST, "/graphql").header(header::CONTENT_TYPE, "application/json");
+    let sent = sent.header(header::ACCEPT, "application/graphql-response+json").body(body);
+    let response = sent.send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+#[tokio::test]
+async fn requests_that_are_refused_cost_their_token_something() {
+    let app = TestApp::start_with(|settings| settings.query_cost_per_minute = 10_000).await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let refused = [
+        json!({ "query": "{" }).to_string(),
+        json!({ "query": "{ nonsense }" }).to_string(),
+        json!({ "query": "query($n: Int!) { account(slug: \"x\") { clusters(first: $n) { totalCount } } }" })
+            .to_string(),
+        json!({ "documentId": "x" }).to_string(),
+        "[]".to_owned(),
+        "{".to_owned(),
+    ];
+    let mut answers = Vec::new();
+    for body in refused.iter().cycle().take(100) {
+        let before = app.statements();
+        let (status, answer) = send_json(&ada, body.clone()).await;
+        assert_eq!(app.statements() - before, SIGN_IN);
+        if status == 429 {
+            assert!(answer.contains("RATE_LIMITED"), "{answer}");
+            break;
+        }
+        assert_eq!(status, 400, "{answer}");
+        answers.push(status);
+    }
+    // Each cost 1,000, and points come back meanwhile.
+    assert!((10..100).contains(&answers.len()), "{}", answers.len());
+    let (status, _) = send_json(&ada, json!({ "query": "{ __typename }" }).to_string()).await;
+    assert_eq!(status, 429, "nothing is left for what is right either");
+    assert_eq!(bob.query("{ rateLimit { remaining } }", json!({})).await["rateLimit"]["remaining"], 9_998);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn memory_stays_bounded_whatever_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = format!("sqlite://{}/galvo.db?mode=rwc", directory.path().display());
+    let mut program =
+        Program::serve(&database, "127.0.0.1:0", &["--bootstrap", "--query-cost-per-minute", "1000000000"])
+            .await;
+    let token = loop {
+        let line = program.output.next_line().await.unwrap().unwrap();
+        if let Some(rest) = line.strip_prefix("token:") {
+            break rest.split_whitespace().next().unwrap().to_owned();
+        }
+    };
+    let (client, requests) = (program.client(), hostile_requests());
+    let round = async || {
+        let answers = futures::stream::iter(&requests).map(|request| {
+            let method = Method::from_bytes(request.method.as_bytes()).unwrap();
+            let sent = client
+                .request(method, program.url(&request.target))
+                .bearer_auth(&token)
+                .header(header::CONTENT_TYPE, request.content_type)
+                .header(header::ACCEPT, "application/graphql-response+json")
+                .body(request.body.clone())
+                .send();
+            async move { assert_eq!(sent.await.unwrap().status(), request.status, "{}", request.name) }
+        });
+        answers.buffer_unordered(4).collect::<Vec<()>>().await;
+    };
+    round().await;
+    let before = program.resident_bytes();
+    for _ in 1..50 {
+        round().await;
+    }
+    let grown = program.resident_bytes().saturating_sub(before);
+    assert!(grown < 150_000_000, "{grown} bytes more than {before}");
+    assert_eq!(program.terminate().await, Some(0));
+}
