@@ -23,6 +23,7 @@ mod m20261121_000011_create_usage;
 mod m20261121_000012_create_data_policy;
 mod m20261121_000013_extend_task_group;
 mod m20261121_000014_order_clusters;
+mod m20261122_000015_list_by_account;
 mod tenant;
 
 /// All steps, in order.
@@ -46,6 +47,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000012_create_data_policy::Migration),
             Box::new(m20261121_000013_extend_task_group::Migration),
             Box::new(m20261121_000014_order_clusters::Migration),
+            Box::new(m20261122_000015_list_by_account::Migration),
         ]
     }
 }

@@ -11,8 +11,8 @@ use async_graphql_parser::{
 };
 use entity::api_token::Scope;
 use harness::{
-    Member, ReportBuilder, TestApp, code, code_frame, computation, error, profile, sample, span, task_group,
-    usage, uuid, worker,
+    Member, ReportBuilder, TestApp, code, code_frame, computation, error, event, log_line, profile, sample,
+    span, task_group, usage, uuid, worker,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -356,6 +356,83 @@ async fn spans_with_code_metrics_and_profiles_are_the_accounts_own() {
     };
     assert_eq!(seen(&ada).await, of("etl", Value::Null, json!("x = 1"), 2.0, 3));
     assert_eq!(seen(&bob).await, of("mine", json!("1970-01-01T00:00:01+00:00"), Value::Null, 7.0, 5));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn lists_of_an_account_hold_its_own_rows_only() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let mut full = report();
+    full["events"] = json!([event(1, "mine", "ada's")]);
+    full["logs"] = json!([log_line(1, "ada's")]);
+    ada.reported(&full).await;
+    let query = "query($filter: ClusterFilter, $match: String) { viewer { account {
+        computations(clusters: $filter) { totalCount nodes { id } }
+        spans(clusters: $filter, roots: true, tags: { any: [\"etl\"] }) { totalCount nodes { id } }
+        spanTags(clusters: $filter) { tag }
+        errors(clusters: $filter, match: $match) { totalCount nodes { id } }
+        errorGroups(types: [\"ZeroDivisionError\"]) { totalCount nodes { trend { occurrences } } }
+        events(clusters: $filter) { totalCount nodes { data } }
+        logs(clusters: $filter, match: $match) { totalCount nodes { message } } } } }";
+    let ask = async |member: &Member, variables: Value| {
+        member.query(query, variables).await["viewer"]["account"].as_object().unwrap().clone()
+    };
+    let length =
+        |list: &Value| list["totalCount"].as_u64().unwrap_or(list.as_array().map_or(0, Vec::len) as u64);
+    for variables in [
+        json!({}),
+        json!({ "filter": { "states": ["RUNNING"] } }),
+        json!({ "filter": { "search": "etl" }, "match": "a" }),
+    ] {
+        let of_ada = ask(&ada, variables.clone()).await;
+        assert_eq!(of_ada.len(), 7);
+        assert!(of_ada.values().all(|list| length(list) == 1), "{variables}: {of_ada:?}");
+        let of_bob = ask(&bob, variables.clone()).await;
+        for (field, list) in &of_bob {
+            let none = if list.is_array() { json!([]) } else { json!({ "totalCount": 0, "nodes": [] }) };
+            assert_eq!(list, &none, "{field} {variables}");
+        }
+    }
+    // The same identifiers at the same times in the other account are another's rows, and change nothing here.
+    let before = ask(&ada, json!({})).await;
+    let mut other = full.clone();
+    (other["events"][0]["data"], other["logs"][0]["message"]) = (json!("bob's"), json!("bob's"));
+    bob.reported(&other).await;
+    assert_eq!(ask(&ada, json!({})).await, before);
+    let of_bob = ask(&bob, json!({})).await;
+    assert!(of_bob.values().all(|list| length(list) == 1), "{of_bob:?}");
+    assert_eq!(of_bob["events"]["nodes"], json!([{ "data": "bob's" }]));
+    assert_eq!(of_bob["logs"]["nodes"], json!([{ "message": "bob's" }]));
+    for field in ["computations", "spans", "errors"] {
+        assert_ne!(of_bob[field]["nodes"], before[field]["nodes"], "{field}");
+    }
+    // A cursor of one account is a position in time, and opens nothing of it to another.
+    let page = "query($after: String) { viewer { account { logs(first: 1, after: $after) { nodes { message }
+        edges { cursor } } } } }";
+    let cursor = ada.query(page, json!({})).await["viewer"]["account"]["logs"]["edges"][0]["cursor"].clone();
+    for message in bob.query(page, json!({ "after": cursor })).await["viewer"]["account"]["logs"]["nodes"]
+        .as_array()
+        .unwrap()
+    {
+        assert_eq!(message["message"], "bob's");
+    }
+    // A user of another account is nobody's.
+    let user = ada.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].take();
+    for field in ["computations", "spans", "errors", "events", "logs"] {
+        let query = format!(
+            "query($user: ID!) {{ viewer {{ account {{ {field}(clusters: {{ users: [$user] }}) {{ totalCount }} }} }} }}"
+        );
+        assert_eq!(
+            ada.query(&query, json!({ "user": user })).await["viewer"]["account"][field]["totalCount"],
+            1,
+            "{field}"
+        );
+        let theirs = bob.ask(&query, json!({ "user": user })).await;
+        let nobodys = bob.ask(&query, json!({ "user": of_nothing(&user) })).await;
+        assert_eq!(theirs.to_string(), nobodys.to_string(), "{field}");
+        assert_eq!(theirs["errors"][0]["extensions"]["code"], "NOT_FOUND", "{field}");
+    }
     app.stop().await;
 }
 

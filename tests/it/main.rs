@@ -2,6 +2,7 @@
 //! `GALVO_TEST_DATABASE_URL` names.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod account_list;
 mod answer;
 mod api_token;
 mod budget;

@@ -1,9 +1,16 @@
-//! Lists: every page, every order, every wrong argument.
+//! Lists: every list, every page, every order, every wrong argument.
 
 use std::collections::BTreeSet;
 
+use async_graphql_parser::{
+    parse_schema,
+    types::{TypeKind, TypeSystemDefinition},
+};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use harness::{Member, ReportBuilder, TestApp, computation, error, task_group};
+use harness::{
+    Member, ReportBuilder, TestApp, computation, error, event, log_line, span, task_group, threads, uuid,
+    worker,
+};
 use serde_json::{Value, json};
 
 /// The cluster with a number, which has some of its values in common with others, and differs in others.
@@ -265,6 +272,251 @@ async fn wrong_arguments_are_named() {
         let answer = ada.ask(CLUSTERS, variables.clone()).await;
         assert_eq!(answer["errors"][0]["message"], message, "{variables}");
         assert_eq!(answer["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{variables}");
+    }
+    app.stop().await;
+}
+
+/// Every list of the schema, and what tells its items apart. Of lists that a filter makes a search, the second case is one.
+const LISTS: [(&str, &str, &str); 26] = [
+    ("Account.clusters", "", "schedulerId"),
+    ("Account.computations", "", "daskId cluster { schedulerId }"),
+    (
+        "Account.computations",
+        "states: [FINISHED, ERRED], clusters: { states: [RUNNING] }",
+        "daskId cluster { schedulerId }",
+    ),
+    ("Account.errorGroups", "", "title"),
+    ("Account.errors", "", "key cluster { schedulerId }"),
+    ("Account.errors", "match: \"NO\", types: [\"ZeroDivisionError\"]", "key cluster { schedulerId }"),
+    ("Account.events", "", "data cluster { schedulerId }"),
+    ("Account.events", "topics: [\"mine\"], clusters: { hasErrors: false }", "data cluster { schedulerId }"),
+    ("Account.logs", "", "message cluster { schedulerId }"),
+    ("Account.logs", "levels: [\"INFO\"], match: \"LINE\"", "message cluster { schedulerId }"),
+    ("Account.spans", "", "daskId cluster { schedulerId }"),
+    ("Account.spans", "tags: { any: [\"etl\"] }", "daskId cluster { schedulerId }"),
+    ("Cluster.clients", "", "daskId"),
+    ("Cluster.computations", "", "daskId"),
+    ("Cluster.errors", "", "key"),
+    ("Cluster.events", "", "data"),
+    ("Cluster.logs", "", "message"),
+    ("Cluster.spans", "", "daskId"),
+    ("Cluster.taskGroups", "", "name"),
+    ("Cluster.threadHistory", "", "at"),
+    ("Cluster.workers", "", "name"),
+    ("Computation.errors", "", "key"),
+    ("Computation.taskGroups", "", "name"),
+    ("ErrorGroup.occurrences", "", "key cluster { schedulerId }"),
+    ("Span.children", "", "daskId"),
+    ("Span.taskGroups", "", "name"),
+];
+
+/// A computation, a span and an error that others belong to.
+const PARENT: u128 = 1_000_000;
+
+/// One more item of every list, at a time that is before or after that of others.
+async fn arrive(member: &Member, number: u32) {
+    let seconds = f64::from(number * 37 % 1_009);
+    let at = 1_795_172_400.0 + seconds;
+    let id = u128::from(number * 53 % 1_009);
+    let dated = |mut item: Value, field: &str| {
+        item["id"] = json!(uuid(id));
+        item[field] = json!(at);
+        item
+    };
+    let letters: String = number.to_string().bytes().map(|digit| char::from(digit + 49)).collect();
+    let failed = |id: u128, message: &str| {
+        let mut error = error(id, PARENT, PARENT);
+        (error["key"], error["message"]) = (json!(format!("{message}-{number}")), json!(message));
+        error
+    };
+    let own = dated(failed(id, &format!("no {letters}")), "at");
+    let line = dated(log_line(0, &format!("line {number}")), "at");
+    let of_cluster = |scheduler: &str, sequence: i64| {
+        ReportBuilder::new(scheduler, sequence)
+            .with("/computations", json!([dated(computation(0, &[]), "started_at")]))
+            .with("/spans", json!([span(id, None, &["etl"], seconds, None)]))
+            .with("/errors", json!([own]))
+            .with("/events", json!([dated(event(0, "mine", number), "at")]))
+            .with("/logs", json!([line]))
+    };
+    let started =
+        of_cluster(&format!("Scheduler-{number}"), 1).with("/cluster/started_at", at).with("/sent_at", at);
+    member.reported(&started.build()).await;
+    let mut group = dated(task_group(id, "load", 1), "first_seen_at");
+    group["span_id"] = json!(uuid(PARENT));
+    let parent = computation(PARENT, &[id]);
+    // Always at the same time, so that its group stays where it is.
+    let same = failed(PARENT + id, "the same");
+    let main = of_cluster("Main", i64::from(number) + 1)
+        .with("/sent_at", 1_795_172_400 + 2_000)
+        .with("/computations", json!([dated(computation(0, &[]), "started_at"), parent]))
+        .with("/task_groups", json!([group]))
+        .with("/errors", json!([own, same]))
+        .with(
+            "/spans",
+            json!([
+                span(PARENT, None, &["etl"], 0.0, None),
+                span(id, Some(PARENT), &["etl", "load"], seconds, None)
+            ]),
+        )
+        .with("/workers", json!([dated(worker(id), "started_at")]))
+        .with("/clients", json!([{ "id": format!("Client-{number}"), "connected_at": at }]))
+        .with("/thread_history", json!([threads(seconds, 1)]));
+    member.reported(&main.build()).await;
+}
+
+/// A list that is walked through.
+struct List {
+    query: String,
+    what: String,
+}
+
+/// The list of a case. The parents of items are the same at any time.
+async fn list_of(member: &Member, (field, arguments, node): (&str, &str, &str)) -> List {
+    let parents = "{ viewer { account {
+        clusters(filter: { search: \"Main\" }) { nodes { id computations(last: 100) { nodes { id daskId } }
+            spans(first: 100) { nodes { id daskId } } } }
+        errorGroups(last: 100) { nodes { id title } } } } }";
+    let found = member.query(parents, json!({})).await["viewer"]["account"].take();
+    let main = &found["clusters"]["nodes"][0];
+    let parent = |list: &Value, key: &str, value: &str| {
+        let nodes = list["nodes"].as_array().unwrap();
+        nodes.iter().find(|node| node[key] == value).unwrap()["id"].clone()
+    };
+    let (noun, name) = field.split_once('.').unwrap();
+    let id = match noun {
+        "Account" => Value::Null,
+        "Cluster" => main["id"].clone(),
+        "Computation" => parent(&main["computations"], "daskId", &uuid(PARENT)),
+        "Span" => parent(&main["spans"], "daskId", &uuid(PARENT)),
+        "ErrorGroup" => parent(&found["errorGroups"], "title", "the same"),
+        _ => panic!("no case says where a {noun} is found"),
+    };
+    let list = format!(
+        "list: {name}({arguments} first: $first, after: $after, last: $last, before: $before) {{ totalCount
+            nodes {{ {node} }} edges {{ cursor node {{ {node} }} }}
+            pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} }}"
+    );
+    let within = match id {
+        Value::Null => format!("viewer {{ account {{ {list} }} }}"),
+        id => format!("node(id: {id}) {{ ... on {noun} {{ {list} }} }}"),
+    };
+    let query = format!("query($first: Int, $after: String, $last: Int, $before: String) {{ {within} }}");
+    List { query, what: format!("{field}({arguments})") }
+}
+
+impl List {
+    async fn page(&self, member: &Member, variables: Value) -> Value {
+        let answer = member.query(&self.query, variables).await;
+        answer.pointer("/node/list").or(answer.pointer("/viewer/account/list")).unwrap().clone()
+    }
+
+    /// As [`walk`], through any list.
+    async fn walk(
+        &self,
+        member: &Member,
+        size: i32,
+        forward: bool,
+        meanwhile: &mut impl AsyncFnMut(),
+    ) -> Vec<String> {
+        let (mut found, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
+        let (count, position, more, other, next) = if forward {
+            ("first", "after", "hasNextPage", "hasPreviousPage", "endCursor")
+        } else {
+            ("last", "before", "hasPreviousPage", "hasNextPage", "startCursor")
+        };
+        loop {
+            let page = self.page(member, json!({ count: size, position: cursor })).await;
+            assert_eq!(page["pageInfo"][other], !cursor.is_null(), "{}", self.what);
+            let nodes: Vec<String> =
+                page["nodes"].as_array().unwrap().iter().map(ToString::to_string).collect();
+            let of_edges = page["edges"].as_array().unwrap().iter().map(|edge| edge["node"].to_string());
+            assert_eq!(of_edges.collect::<Vec<_>>(), nodes, "{}", self.what);
+            if forward {
+                found.extend(nodes);
+            } else {
+                found.splice(0..0, nodes);
+            }
+            if page["pageInfo"][more] == false {
+                return found;
+            }
+            assert_ne!(page["pageInfo"][next], cursor, "{}", self.what);
+            cursor = page["pageInfo"][next].clone();
+            pages += 1;
+            if pages <= 3 {
+                meanwhile().await;
+            }
+        }
+    }
+}
+
+#[test]
+fn every_list_of_the_schema_is_walked_through() {
+    let mut fields = BTreeSet::new();
+    for definition in parse_schema(galvo::graphql::Schema::build().sdl()).unwrap().definitions {
+        let TypeSystemDefinition::Type(definition) = definition else { continue };
+        let TypeKind::Object(object) = &definition.node.kind else { continue };
+        for field in &object.fields {
+            if field.node.ty.node.to_string().trim_end_matches('!').ends_with("Connection") {
+                fields.insert(format!("{}.{}", definition.node.name.node, field.node.name.node));
+            }
+        }
+    }
+    let cases = LISTS.iter().map(|(field, ..)| (*field).to_owned());
+    assert_eq!(cases.collect::<BTreeSet<_>>(), fields);
+}
+
+#[tokio::test]
+async fn walking_any_list_visits_every_row_once() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for number in 0..11 {
+        arrive(&ada, number).await;
+    }
+    for case in LISTS {
+        let list = list_of(&ada, case).await;
+        let all = list.walk(&ada, 100, true, &mut async || ()).await;
+        assert!(all.len() >= 11, "{}: {all:?}", list.what);
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{}: {all:?}", list.what);
+        let total = list.page(&ada, json!({ "first": 1 })).await["totalCount"].take();
+        // What is searched in texts cannot be counted without reading them.
+        assert!(total == all.len() || list.what.contains("match"), "{}: {total}", list.what);
+        let length = i32::try_from(all.len()).unwrap();
+        for size in [1, 4, length - 1, length] {
+            for forward in [true, false] {
+                let found = list.walk(&ada, size, forward, &mut async || ()).await;
+                assert_eq!(found, all, "{} by {size}, forward: {forward}", list.what);
+            }
+        }
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn rows_that_arrive_in_any_list_neither_hide_nor_repeat_others() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let mut number = 0;
+    while number < 9 {
+        arrive(&ada, number).await;
+        number += 1;
+    }
+    for case in LISTS {
+        let list = list_of(&ada, case).await;
+        for (pages, forward) in [(5, true), (4, false)] {
+            let before = list.walk(&ada, 100, true, &mut async || ()).await;
+            let (start, size) = (number, i32::try_from(before.len()).unwrap() / pages);
+            let found = list
+                .walk(&ada, size, forward, &mut async || {
+                    arrive(&ada, number).await;
+                    number += 1;
+                })
+                .await;
+            assert!(number > start, "{}", list.what);
+            let there_before: Vec<_> = found.iter().filter(|item| before.contains(item)).collect();
+            assert_eq!(there_before, before.iter().collect::<Vec<_>>(), "{} by {size}", list.what);
+            assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "{} by {size}", list.what);
+        }
     }
     app.stop().await;
 }

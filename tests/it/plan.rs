@@ -47,7 +47,7 @@ impl<S: tracing::Subscriber> Layer<S> for Statements {
 }
 
 /// What the server on this thread sends to its database meanwhile.
-async fn statements_of(work: impl Future<Output = Value>) -> (Value, Vec<String>) {
+pub(crate) async fn statements_of(work: impl Future<Output = Value>) -> (Value, Vec<String>) {
     // For the whole process: a subscriber of one thread is overlooked when another thread logs first.
     static LOG: Once = Once::new();
     LOG.call_once(|| {
@@ -203,7 +203,7 @@ async fn explain(connection: &sea_orm::DatabaseConnection, sql: &str) -> String 
 }
 
 /// Clusters with so much of everything that an index is worth its while. Returns the last one's number.
-async fn fill_clusters(app: &TestApp, member: &Member) -> i64 {
+pub(crate) async fn fill_clusters(app: &TestApp, member: &Member) -> i64 {
     let mut number = 0;
     for cluster in 0..4_u32 {
         let errors = (0..200_u128).map(|n| {
@@ -238,7 +238,7 @@ async fn fill_clusters(app: &TestApp, member: &Member) -> i64 {
 }
 
 /// How the database means to carry a statement out, whatever its values are.
-async fn plan_of(app: &TestApp, sql: &str) -> String {
+pub(crate) async fn plan_of(app: &TestApp, sql: &str) -> String {
     let database = app.database.connection().await;
     if database.get_database_backend() != DatabaseBackend::Postgres {
         return explain(&database, &format!("EXPLAIN QUERY PLAN {sql}")).await;

@@ -21,4 +21,5 @@ pub mod slug;
 pub mod source;
 pub mod span;
 pub mod token;
+pub mod trend;
 pub mod usage;

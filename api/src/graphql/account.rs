@@ -4,12 +4,13 @@ use async_graphql::{ID, Object};
 use chrono::{DateTime, Utc};
 
 use super::{
-    cluster_list::{self, ClusterConnection, ClusterFilter, ClusterOrder},
+    account_list::AccountLists,
+    cluster_list::{self, ClusterConnection, ClusterFilter, ClusterOrder, TimeRange},
     connection::{Connection, PageArguments},
     cost::CostRate,
     data_policy::DataPolicy,
     error::ApiError,
-    error_group::{ErrorGroup, ErrorOrigin},
+    error_group::{self, ErrorGroup, ErrorOrigin},
     function::{self, Function},
     id::GlobalId,
     list::Items,
@@ -19,7 +20,6 @@ use super::{
     usage::{self, Usage},
     usage_table::{self, UsageDimension, UsageRow},
 };
-use crate::store::ErrorGroupSort;
 
 /// An account: everything in it is seen by all of its members and by nobody else.
 pub(super) struct Account(pub(super) AccountScope);
@@ -125,7 +125,9 @@ impl Account {
         cluster_list::clusters(&self.0, filter.unwrap_or_default(), order_by, page).await
     }
 
-    /// The errors of all of its clusters, those that look alike as one; the group with the newest error first.
+    /// The errors of all of its clusters, those that look alike as one; the group with the newest error first. Groups may
+    /// come to the front meanwhile, by an error that happens again.
+    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn error_groups(
         &self,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
@@ -134,18 +136,19 @@ impl Account {
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
         #[graphql(desc = "Only failures of one kind of code; all if absent.")] origin: Option<ErrorOrigin>,
+        #[graphql(desc = "Only exceptions of one of these classes, at most 100; of all if absent.")]
+        types: Option<Vec<String>>,
+        #[graphql(desc = "Only groups whose newest error happened in this time, by its scheduler's clock.")]
+        last_seen_in: Option<TimeRange>,
     ) -> Result<Connection<ErrorGroup>, ApiError> {
-        let (sort, origin) = (ErrorGroupSort::LastSeenFirst, origin.map(Into::into));
-        let request = PageArguments { first, after, last, before }.request(sort)?;
-        let page = self.0.store.error_group_page(origin, sort, &request).await?;
-        let store = self.0.store.clone();
-        let total = Box::new(move || {
-            let store = store.clone();
-            let count =
-                async move { Ok(i64::try_from(store.error_group_count(origin).await?).unwrap_or(i64::MAX)) };
-            Box::pin(count) as _
-        });
-        Ok(Connection::new(page, sort, |row| ErrorGroup::new(&self.0, row), total))
+        let page = PageArguments { first, after, last, before };
+        error_group::groups(&self.0, origin, types, last_seen_in, page).await
+    }
+
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "what the macro makes of it awaits it")]
+    async fn lists(&self) -> AccountLists {
+        AccountLists(self.0.clone())
     }
 
     /// What it accepts of each class of data, and for how long it keeps it.

@@ -9,6 +9,7 @@ use entity::{
 
 use super::{
     account::Account,
+    account_list::at_most,
     answer::Answers,
     client::Client,
     computation::Computation,
@@ -450,14 +451,6 @@ impl Cluster {
     ) -> Unsealed<Profile> {
         Profile::find(&self.scope, self.row.id, ProfileArguments { from, to, min_share }).await.transpose()
     }
-}
-
-/// A list in an argument has its bound, since each item is a value of the statement.
-fn at_most<T>(argument: &'static str, items: Option<&[T]>, most: usize) -> Result<(), ApiError> {
-    if items.is_some_and(|items| items.len() > most) {
-        return Err(ApiError::InvalidArgument { argument, reason: format!("must be at most {most}") });
-    }
-    Ok(())
 }
 
 /// What a cluster last said of itself.

@@ -143,7 +143,8 @@ pub(super) async fn clusters(
 }
 
 impl ClusterFilter {
-    fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
+    /// The same as the store asks it.
+    pub(super) fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
         let users = self.users.map(|users| of_account(scope, &users)).transpose()?;
         if let Some(text) = &self.search {
             bounded_text("search", text)?;
@@ -173,7 +174,7 @@ impl ClusterFilter {
 }
 
 impl TimeRange {
-    fn milliseconds(self) -> (Option<i64>, Option<i64>) {
+    pub(super) fn milliseconds(self) -> store::TimeRange {
         // Times are stored in whole milliseconds, so those from a part of one on begin with the next.
         let whole = |time: DateTime<Utc>| {
             time.timestamp_millis() + i64::from(!time.timestamp_subsec_nanos().is_multiple_of(1_000_000))

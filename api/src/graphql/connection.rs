@@ -147,7 +147,7 @@ impl<Node> Connection<Node> {
                 .into_iter()
                 .map(|(key, row)| Edge { cursor: write_cursor(sort, &key), node: node(row) })
                 .collect(),
-            reached: None,
+            reached: page.reached.map(|(end, key)| (end, write_cursor(sort, &key))),
             total,
             more: EmptyFields,
         }
@@ -157,11 +157,6 @@ impl<Node> Connection<Node> {
     pub(super) fn with<More>(self, more: More) -> Connection<Node, More> {
         let Self { edges, has_previous_page, has_next_page, reached, total, more: EmptyFields } = self;
         Connection { edges, has_previous_page, has_next_page, reached, total, more }
-    }
-
-    /// The same page of a search that looked on to the row at `key`, without finding more.
-    pub(super) fn reaching(self, sort: impl Sort, key: &Key, end: End) -> Self {
-        Self { reached: Some((end, write_cursor(sort, key))), ..self }
     }
 }
 

@@ -1,6 +1,11 @@
 //! Groups of errors that look alike.
 
-use async_graphql::{Enum, ID, Object};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use async_graphql::{Enum, ID, Object, SimpleObject, dataloader::Loader};
 use chrono::{DateTime, Utc};
 use entity::{
     error_group::{self, Model},
@@ -8,15 +13,20 @@ use entity::{
 };
 
 use super::{
+    account_list::{at_most, counted},
+    cluster_list::TimeRange,
     connection::{Connection, PageArguments, connect},
     error::{ApiError, Unsealed},
     error_occurrence::ErrorOccurrence,
     id::GlobalId,
-    loaders::CountsOf,
+    loaders::{CountsOf, Reader},
     scalar::BigInt,
     scope::AccountScope,
 };
-use crate::store::{ErrorGroupCounts, ErrorParent, ErrorSort};
+use crate::{
+    domain::trend::{MAX_STRETCHES, Step, Stretches},
+    store::{ErrorGroupCounts, ErrorGroupFilter, ErrorGroupSort, ErrorParent, ErrorSort, StoreError},
+};
 
 /// Errors that look alike, on all clusters of an account.
 pub(super) struct ErrorGroup {
@@ -84,6 +94,35 @@ impl ErrorGroup {
         Ok(BigInt(self.counts().await?.clusters))
     }
 
+    /// How many of these errors that are stored happened in each of some hours, days or weeks, the first of them first,
+    /// also where there were none: whole ones, at most 1,000, by the clocks of the schedulers.
+    async fn trend(
+        &self,
+        #[graphql(desc = "In which the first of them lies; 30 that end with the last one if not given.")]
+        from: Option<DateTime<Utc>>,
+        #[graphql(desc = "Until before when the last of them begins; until now if not given.")] to: Option<
+            DateTime<Utc>,
+        >,
+        #[graphql(desc = "How long each is.", default_with = "TrendBucket::Day")] bucket: TrendBucket,
+    ) -> Result<Vec<TrendPoint>, ApiError> {
+        let milliseconds = |time: DateTime<Utc>| time.timestamp_millis();
+        // What happens at this very moment belongs to it.
+        let to = to.map_or(self.scope.now.timestamp_millis() + 1, milliseconds);
+        let Ok(times) = Stretches::new(bucket.into(), from.map(milliseconds), to) else {
+            let reason = format!("must not lie more than {MAX_STRETCHES} of them before the end");
+            return Err(ApiError::InvalidArgument { argument: "from", reason });
+        };
+        if !self.scope.take_points(times.count()) {
+            return Err(ApiError::TooMuch("the trends of the query are too much for one answer"));
+        }
+        let counts = self.scope.loader.load_one(TrendOf(self.row.id, times)).await?.unwrap_or_default();
+        let point = |(number, start)| TrendPoint {
+            start: DateTime::from_timestamp_millis(start).unwrap_or_default(),
+            occurrences: BigInt(counts.get(&number).copied().unwrap_or(0)),
+        };
+        Ok(times.each().map(point).collect())
+    }
+
     /// These errors, the newest first.
     async fn occurrences(
         &self,
@@ -97,6 +136,74 @@ impl ErrorGroup {
         let parent = ErrorParent::Group(self.row.id);
         connect(&self.scope, parent, ErrorSort::NewestOfAllFirst, page, ErrorOccurrence::new).await
     }
+}
+
+/// How long the times are in which something is counted. All begin with the clock, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[graphql(remote = "Step")]
+pub(super) enum TrendBucket {
+    /// An hour.
+    Hour,
+    /// A day.
+    Day,
+    /// Seven days, from a Monday on.
+    Week,
+}
+
+/// How many errors happened in an hour, a day or a week.
+#[derive(SimpleObject)]
+pub(super) struct TrendPoint {
+    /// When it begins.
+    start: DateTime<Utc>,
+    /// How many errors happened in it.
+    occurrences: BigInt,
+}
+
+/// The key of how many errors of a group happened when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TrendOf(ErrorGroupId, Stretches);
+
+impl Loader<TrendOf> for Reader {
+    type Value = BTreeMap<i64, i64>;
+    type Error = Arc<StoreError>;
+
+    async fn load(&self, keys: &[TrendOf]) -> Result<HashMap<TrendOf, Self::Value>, Self::Error> {
+        let mut alike: HashMap<Stretches, Vec<ErrorGroupId>> = HashMap::new();
+        for TrendOf(group, times) in keys {
+            alike.entry(*times).or_default().push(*group);
+        }
+        let mut found = HashMap::new();
+        for (times, groups) in alike {
+            let trends = self.0.error_group_trends(&groups, times).await?;
+            found.extend(trends.into_iter().map(|(group, trend)| (TrendOf(group, times), trend)));
+        }
+        Ok(found)
+    }
+}
+
+/// A page of the account's groups of errors.
+pub(super) async fn groups(
+    scope: &AccountScope,
+    origin: Option<ErrorOrigin>,
+    types: Option<Vec<String>>,
+    last_seen_in: Option<TimeRange>,
+    page: PageArguments,
+) -> Result<Connection<ErrorGroup>, ApiError> {
+    let sort = ErrorGroupSort::LastSeenFirst;
+    let request = page.request(sort)?;
+    at_most("types", types.as_deref(), 100)?;
+    let filter = ErrorGroupFilter {
+        origin: origin.map(Into::into),
+        types,
+        seen_in: last_seen_in.map_or((None, None), TimeRange::milliseconds),
+    };
+    let page = scope.store.error_group_page(&filter, sort, &request).await?;
+    let store = scope.store.clone();
+    let total = counted(move || {
+        let (store, filter) = (store.clone(), filter.clone());
+        async move { store.error_group_count(&filter).await }
+    });
+    Ok(Connection::new(page, sort, |row| ErrorGroup::new(scope, row), total))
 }
 
 /// Whose failure an error is.

@@ -4,14 +4,17 @@ use async_graphql::Object;
 use chrono::{DateTime, Utc};
 use entity::event::Model;
 
-use super::{scalar::Json, scope::AccountScope};
+use super::{cluster::Cluster, error::ApiError, scalar::Json, scope::AccountScope};
 
 /// Something Dask or a user logged with `log_event`.
-pub(super) struct Event(Model);
+pub(super) struct Event {
+    scope: AccountScope,
+    row: Model,
+}
 
 impl Event {
-    pub(super) fn new(_: &AccountScope, row: Model) -> Self {
-        Self(row)
+    pub(super) fn new(scope: &AccountScope, row: Model) -> Self {
+        Self { scope: scope.clone(), row }
     }
 }
 
@@ -20,21 +23,26 @@ impl Event {
 impl Event {
     /// When the scheduler learnt of it, by its clock.
     async fn at(&self) -> DateTime<Utc> {
-        self.0.occurred_at.into()
+        self.row.occurred_at.into()
     }
 
     /// What it was published under.
     async fn topic(&self) -> &str {
-        &self.0.topic
+        &self.row.topic
+    }
+
+    /// The cluster it happened on.
+    async fn cluster(&self) -> Result<Cluster, ApiError> {
+        Cluster::of(&self.scope, self.row.cluster_id).await
     }
 
     /// The UUID of the worker it came from; null when it came from none, or it is not known.
     async fn worker_id(&self) -> Option<String> {
-        self.0.worker_id.map(|worker| worker.to_string())
+        self.row.worker_id.map(|worker| worker.to_string())
     }
 
     /// What it says. Source lines in tracebacks are left out.
     async fn data(&self) -> Json {
-        Json::of(&self.0.data)
+        Json::of(&self.row.data)
     }
 }

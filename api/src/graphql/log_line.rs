@@ -10,6 +10,7 @@ use entity::{
 };
 
 use super::{
+    cluster::Cluster,
     connection::{Connection, PageArguments, connect},
     error::{ApiError, Unsealed},
     loaders::CountOf,
@@ -68,6 +69,11 @@ impl LogLine {
         Some(self.scope.store.log_message(&self.row).map_err(ApiError::from))
     }
 
+    /// The cluster it was written on.
+    async fn cluster(&self) -> Result<Cluster, ApiError> {
+        Cluster::of(&self.scope, self.row.cluster_id).await
+    }
+
     /// How often it came in a row, 1 or more.
     async fn repeated(&self) -> BigInt {
         BigInt(self.row.repeated)
@@ -116,17 +122,13 @@ pub(super) async fn logs(
         return connect(scope, parent, sort, page, LogLine::new).await;
     };
     let request = page.request(sort)?;
-    scope.take(Costly::LogSearches, 1)?;
-    let (found, reached) = scope.store.log_search(&parent, &words, sort, &request).await?;
+    scope.take(Costly::TextSearches, 1)?;
+    let found = scope.store.log_search(&parent, &words, sort, &request).await?;
     let loader = Arc::clone(&scope.loader);
     let total = Box::new(move || {
         let (loader, parent) = (Arc::clone(&loader), parent.clone());
         let count = async move { Ok(loader.load_one(CountOf(parent, sort)).await?.unwrap_or_default()) };
         Box::pin(count) as _
     });
-    let connection = Connection::new(found, sort, |row| LogLine::new(scope, row), total);
-    Ok(match reached {
-        Some(key) => connection.reaching(sort, &key, request.end),
-        None => connection,
-    })
+    Ok(Connection::new(found, sort, |row| LogLine::new(scope, row), total))
 }

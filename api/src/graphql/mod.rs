@@ -2,6 +2,7 @@
 //! through `app`. Rows are wrapped, never exposed, so that a column can change without breaking a client.
 
 mod account;
+mod account_list;
 mod answer;
 mod answer_loaders;
 mod client;

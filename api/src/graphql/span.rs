@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     domain::span::{SpanTimes, Spans, Totals},
-    store::{SpanFilter, SpanParent, SpanSort, TaskGroupParent, TaskGroupSort},
+    store::{SpanFilter, SpanParent, SpanSort, TagMatch, TaskGroupParent, TaskGroupSort},
 };
 
 /// Tags a list can be filtered by at once.
@@ -305,9 +305,9 @@ pub(super) fn filter(roots: bool, tags: Option<Vec<String>>) -> Result<SpanFilte
     match tags {
         Some(tags) => {
             range("tags", i32::try_from(tags.len()).unwrap_or(i32::MAX), MAX_TAGS)?;
-            Ok(SpanFilter { roots, tags })
+            Ok(SpanFilter { roots, tags: TagMatch { any: tags, ..TagMatch::default() } })
         }
-        None => Ok(SpanFilter { roots, tags: Vec::new() }),
+        None => Ok(SpanFilter { roots, tags: TagMatch::default() }),
     }
 }
 

@@ -11,9 +11,10 @@ use sea_orm::{
 };
 
 use super::{
+    account_list::{TimeRange, unsaid},
     cluster::{ClusterSort, ClusterSortBy},
     error::StoreError,
-    page::{Key, KeyPart, PageRequest},
+    page::PageRequest,
     scoped::AccountStore,
 };
 
@@ -39,9 +40,6 @@ pub struct ClusterFilter {
     /// Whose scheduler runs on this package.
     pub package: Option<PackageFilter>,
 }
-
-/// From a time to before a time, in milliseconds since 1970; either may be open.
-type TimeRange = (Option<i64>, Option<i64>);
 
 /// A package that has to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,8 +119,7 @@ whole_totals!(
 const HALF: i64 = 1 << 32;
 
 impl ClusterFilter {
-    /// The same filter for a page behind or in front of a position, without what the position says already. SQLite
-    /// takes one bound on each side of a range, and would read from where the filter begins to where the page does.
+    /// The same filter for a page behind or in front of a position, without what the position says already.
     pub(super) fn behind(&self, sort: ClusterSort, request: &PageRequest) -> Self {
         let mut filter = self.clone();
         let range = match sort.by {
@@ -130,18 +127,7 @@ impl ClusterFilter {
             ClusterSortBy::EndedAt => &mut filter.ended_in,
             _ => return filter,
         };
-        let position = |key: &Option<Key>| match key.as_ref()?.0.first()? {
-            KeyPart::Integer(position) => Some(*position),
-            _ => None,
-        };
-        let (after, before) = (position(&request.after), position(&request.before));
-        let (lowest, highest) = if sort.descending { (before, after) } else { (after, before) };
-        if lowest >= range.0 {
-            range.0 = None;
-        }
-        if highest.is_some_and(|highest| range.1.is_some_and(|to| highest < to)) {
-            range.1 = None;
-        }
+        *range = unsaid(*range, sort.descending, request);
         filter
     }
 }
@@ -292,7 +278,7 @@ impl AccountStore {
         select
     }
 
-    fn is_postgres(&self) -> bool {
+    pub(super) fn is_postgres(&self) -> bool {
         self.reads().get_database_backend() == DatabaseBackend::Postgres
     }
 }

@@ -10,15 +10,18 @@ use entity::{
     list::SpanIds,
 };
 use sea_orm::{
-    ColumnTrait, QueryFilter, QuerySelect,
+    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect,
     sea_query::{Expr, ExprTrait},
 };
 
 use super::{
+    account_list::{TimeRange, unsaid},
+    cluster_filter::ClusterFilter,
     code_snippet::stacks,
     error::StoreError,
-    page::{self, End, Key, KeyPart, Page, PageRequest, Sort},
+    page::{self, End, Key, Page, PageRequest, Sort},
     scoped::AccountStore,
+    search::search,
     upsert::{first_wins, newest_wins},
 };
 use crate::domain::{answer::ComputationStates, bounded::UnixTime, report::ComputationReport};
@@ -28,17 +31,25 @@ use crate::domain::{answer::ComputationStates, bounded::UnixTime, report::Comput
 pub enum ComputationSort {
     /// The computation that started last comes first.
     NewestFirst,
+    /// The same over all clusters.
+    NewestOfAllFirst,
 }
 
 impl Sort for ComputationSort {
     type Entity = Entity;
 
     fn name(self) -> &'static str {
-        "started_at:desc"
+        match self {
+            Self::NewestFirst => "started_at:desc",
+            Self::NewestOfAllFirst => "started_at,cluster_id:desc",
+        }
     }
 
     fn columns(self) -> Vec<Column> {
-        vec![Column::StartedAt, Column::Id]
+        match self {
+            Self::NewestFirst => vec![Column::StartedAt, Column::Id],
+            Self::NewestOfAllFirst => vec![Column::StartedAt, Column::ClusterId, Column::Id],
+        }
     }
 
     fn descending(self) -> bool {
@@ -46,15 +57,64 @@ impl Sort for ComputationSort {
     }
 
     fn accepts(self, key: &Key) -> bool {
-        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+        match self {
+            Self::NewestFirst => key.is_time_in_cluster(),
+            Self::NewestOfAllFirst => key.is_time_in_account(),
+        }
     }
 
     fn key(self, row: &Model) -> Key {
-        Key(vec![row.started_at.into(), row.id.into()])
+        match self {
+            Self::NewestFirst => Key::time_in_cluster(row.started_at, row.id),
+            Self::NewestOfAllFirst => Key::time_in_account(row.started_at, row.cluster_id, row.id),
+        }
     }
 }
 
+/// Which computations of an account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccountComputations {
+    /// Of which clusters.
+    pub clusters: ClusterFilter,
+    /// Submitted when.
+    pub started_in: TimeRange,
+    /// In one of these states.
+    pub states: Option<Vec<State>>,
+}
+
 impl AccountStore {
+    /// A page of the computations of all clusters that a filter passes.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.computation.page", skip_all)]
+    pub async fn account_computation_page(
+        &self,
+        of: &AccountComputations,
+        sort: ComputationSort,
+        request: &PageRequest,
+    ) -> Result<Page<Model>, StoreError> {
+        let select = self.during(Column::StartedAt, unsaid(of.started_in, sort.descending(), request));
+        search(&self.reads(), select, self.account_computations(of), sort, request).await
+    }
+
+    /// How many computations of all clusters a filter passes.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.computation.count", skip_all)]
+    pub async fn account_computation_count(&self, of: &AccountComputations) -> Result<u64, StoreError> {
+        let all =
+            self.during::<Entity>(Column::StartedAt, of.started_in).filter(self.account_computations(of));
+        Ok(all.count(&self.reads()).await?)
+    }
+
+    fn account_computations(&self, of: &AccountComputations) -> Condition {
+        Condition::all()
+            .add_option(of.states.as_ref().map(|states| Column::State.is_in(states.iter().copied())))
+            .add_option(self.of_clusters(&of.clusters, Column::ClusterId))
+    }
+
     /// The same page of the computations of each cluster, in the order of `clusters`.
     ///
     /// # Errors

@@ -14,15 +14,18 @@ use sea_orm::{
 };
 
 use super::{
+    account_list::{TimeRange, unsaid},
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    page::{Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     sealed::RowName,
+    search::search,
 };
 use crate::{
     domain::{
         fingerprint::{Fingerprint, exception_of},
         report::ErrorReport,
+        trend::Stretches,
     },
     seal::SealError,
 };
@@ -58,6 +61,26 @@ impl Sort for ErrorGroupSort {
     }
 }
 
+/// Which groups of errors are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorGroupFilter {
+    /// Whose failures.
+    pub origin: Option<Origin>,
+    /// Of one of these classes of exceptions.
+    pub types: Option<Vec<String>>,
+    /// Whose last error happened when.
+    pub seen_in: TimeRange,
+}
+
+impl ErrorGroupFilter {
+    fn condition(&self) -> Condition {
+        let is_one = |types: &Vec<String>| Column::ExceptionType.is_in(types.iter().map(String::as_str));
+        Condition::all()
+            .add_option(self.origin.map(|origin| Column::Origin.eq(origin)))
+            .add_option(self.types.as_ref().map(is_one))
+    }
+}
+
 /// How much there is of a group of errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorGroupCounts {
@@ -68,27 +91,29 @@ pub struct ErrorGroupCounts {
 }
 
 impl AccountStore {
-    /// A page of the account's groups of errors, of one origin or of both.
+    /// A page of the account's groups of errors that pass a filter.
     ///
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.error_group.page", skip_all)]
     pub async fn error_group_page(
         &self,
-        origin: Option<Origin>,
+        filter: &ErrorGroupFilter,
         sort: ErrorGroupSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.select::<Entity>().filter(of(origin)), sort, request).await
+        let select = self.during(Column::LastSeenAt, unsaid(filter.seen_in, sort.descending(), request));
+        search(&self.reads(), select, filter.condition(), sort, request).await
     }
 
-    /// How many groups of errors the account has.
+    /// How many groups of errors pass a filter.
     ///
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.error_group.count", skip_all)]
-    pub async fn error_group_count(&self, origin: Option<Origin>) -> Result<u64, StoreError> {
-        Ok(self.select::<Entity>().filter(of(origin)).count(&self.reads()).await?)
+    pub async fn error_group_count(&self, filter: &ErrorGroupFilter) -> Result<u64, StoreError> {
+        let all = self.during::<Entity>(Column::LastSeenAt, filter.seen_in).filter(filter.condition());
+        Ok(all.count(&self.reads()).await?)
     }
 
     /// The groups that exist among `ids`, in no particular order.
@@ -125,6 +150,39 @@ impl AccountStore {
         Ok(counted
             .map(|(id, occurrences, clusters)| (id, ErrorGroupCounts { occurrences, clusters }))
             .collect())
+    }
+
+    /// How many errors of each group happened in which of some stretches of time; where there were none, there is nothing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.error_group.trends", skip_all)]
+    pub async fn error_group_trends(
+        &self,
+        ids: &[ErrorGroupId],
+        times: Stretches,
+    ) -> Result<HashMap<ErrorGroupId, BTreeMap<i64, i64>>, StoreError> {
+        use error_occurrence::Column;
+        let number = Expr::col((error_occurrence::Entity, Column::OccurredAt))
+            .add(times.step().offset())
+            .div(times.step().length());
+        let rows: Vec<(ErrorGroupId, i64, i64)> = self
+            .during::<error_occurrence::Entity>(Column::OccurredAt, times.range())
+            .select_only()
+            .column(Column::GroupId)
+            .expr_as(number.clone(), "number")
+            .column_as(Column::Id.count(), "occurrences")
+            .filter(Column::GroupId.is_in(ids.iter().copied()))
+            .group_by(Column::GroupId)
+            .group_by(Expr::cust("2"))
+            .into_tuple()
+            .all(&self.reads())
+            .await?;
+        let mut trends: HashMap<ErrorGroupId, BTreeMap<i64, i64>> = HashMap::new();
+        for (group, number, occurrences) in rows {
+            trends.entry(group).or_default().insert(number, occurrences);
+        }
+        Ok(trends)
     }
 
     /// The title of a group: the message without what differs from one error to the next.
@@ -187,10 +245,6 @@ struct Seen<'a> {
     title: String,
     first: Timestamp,
     last: Timestamp,
-}
-
-fn of(origin: Option<Origin>) -> Condition {
-    origin.map_or_else(Condition::all, |origin| Condition::all().add(Column::Origin.eq(origin)))
 }
 
 fn earlier(one: Timestamp, other: Timestamp) -> Timestamp {

@@ -1,4 +1,4 @@
-//! Errors, listed by cluster or by computation.
+//! Errors, listed by cluster, by computation or over all clusters.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,16 +8,19 @@ use entity::{
     ids::{ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId},
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, FromQueryResult, QueryFilter, QuerySelect, QueryTrait,
-    sea_query::Expr,
+    ColumnTrait, Condition, ConnectionTrait, FromQueryResult, PaginatorTrait, QueryFilter, QuerySelect,
+    QueryTrait, sea_query::Expr,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
+    account_list::{TimeRange, unsaid},
+    cluster_filter::ClusterFilter,
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     sealed::RowName,
+    search::search,
     upsert::first_wins,
 };
 use crate::{
@@ -32,6 +35,8 @@ pub enum ErrorSort {
     NewestFirst,
     /// The same over several clusters, whose reporters make identifiers apart from each other.
     NewestOfAllFirst,
+    /// The error that happened last by the schedulers' clocks comes first, over all clusters.
+    LatestOfAllFirst,
 }
 
 impl Sort for ErrorSort {
@@ -41,6 +46,7 @@ impl Sort for ErrorSort {
         match self {
             Self::NewestFirst => "id:desc",
             Self::NewestOfAllFirst => "id,cluster_id:desc",
+            Self::LatestOfAllFirst => "occurred_at,cluster_id:desc",
         }
     }
 
@@ -48,6 +54,7 @@ impl Sort for ErrorSort {
         match self {
             Self::NewestFirst => vec![Column::Id],
             Self::NewestOfAllFirst => vec![Column::Id, Column::ClusterId],
+            Self::LatestOfAllFirst => vec![Column::OccurredAt, Column::ClusterId, Column::Id],
         }
     }
 
@@ -59,6 +66,7 @@ impl Sort for ErrorSort {
         match self {
             Self::NewestFirst => matches!(key.0[..], [KeyPart::Uuid(_)]),
             Self::NewestOfAllFirst => matches!(key.0[..], [KeyPart::Uuid(_), KeyPart::Integer(_)]),
+            Self::LatestOfAllFirst => key.is_time_in_account(),
         }
     }
 
@@ -66,6 +74,7 @@ impl Sort for ErrorSort {
         match self {
             Self::NewestFirst => Key(vec![row.id.into()]),
             Self::NewestOfAllFirst => Key(vec![row.id.into(), row.cluster_id.into()]),
+            Self::LatestOfAllFirst => Key::time_in_account(row.occurred_at, row.cluster_id, row.id),
         }
     }
 }
@@ -100,6 +109,23 @@ impl ErrorParent {
     }
 }
 
+/// Which errors of an account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccountErrors {
+    /// Of which clusters.
+    pub clusters: ClusterFilter,
+    /// Happened when.
+    pub at: TimeRange,
+    /// Whose failures.
+    pub origin: Option<Origin>,
+    /// Of one of these classes of exceptions.
+    pub types: Option<Vec<String>>,
+}
+
+/// How many errors are read in search of some words before the search has to be continued by a cursor: they are as long
+/// as many lines of a log.
+const ERRORS_PER_SEARCH: u64 = 500;
+
 /// The texts of an error, which are encrypted where they lie.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorText {
@@ -110,6 +136,51 @@ pub struct ErrorText {
 }
 
 impl AccountStore {
+    /// A page of the errors of all clusters that a filter passes. With `words` of those whose texts can be read and contain
+    /// them, in any case of letters: so many at the most are read then.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.error_occurrence.page", skip_all)]
+    pub async fn account_error_page(
+        &self,
+        of: &AccountErrors,
+        words: Option<&str>,
+        sort: ErrorSort,
+        request: &PageRequest,
+    ) -> Result<Page<Model>, StoreError> {
+        let select = self.during(Column::OccurredAt, unsaid(of.at, sort.descending(), request));
+        let condition = self.account_errors(of);
+        let Some(words) = words.map(str::to_lowercase) else {
+            return search(&self.reads(), select, condition, sort, request).await;
+        };
+        let errors = PageRequest { limit: ERRORS_PER_SEARCH, ..request.clone() };
+        let page = search(&self.reads(), select, condition, sort, &errors).await?;
+        // What cannot be read is not what was searched for.
+        Ok(page.search(request, |row| {
+            let text = self.error_text(row).unwrap_or_default();
+            [text.message, text.traceback].iter().any(|text| text.to_lowercase().contains(&words))
+        }))
+    }
+
+    /// How many errors of all clusters a filter passes.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.error_occurrence.count", skip_all)]
+    pub async fn account_error_count(&self, of: &AccountErrors) -> Result<u64, StoreError> {
+        let all = self.during::<Entity>(Column::OccurredAt, of.at).filter(self.account_errors(of));
+        Ok(all.count(&self.reads()).await?)
+    }
+
+    fn account_errors(&self, of: &AccountErrors) -> Condition {
+        let is_one = |types: &Vec<String>| Column::ExceptionType.is_in(types.iter().map(String::as_str));
+        Condition::all()
+            .add_option(of.origin.map(|origin| Column::Origin.eq(origin)))
+            .add_option(of.types.as_ref().map(is_one))
+            .add_option(self.of_clusters(&of.clusters, Column::ClusterId))
+    }
+
     /// The same page of the errors of each parent, in the order of `parents`.
     ///
     /// # Errors

@@ -1,17 +1,27 @@
-//! Events, listed by cluster.
+//! Events, listed by cluster or over all clusters.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    cmp::max,
+    collections::{BTreeMap, HashMap},
+};
 
 use entity::{
+    cluster,
     event::{Column, Entity, Model},
     ids::ClusterId,
 };
-use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect};
+use sea_orm::{
+    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
+    sea_query::{Alias, Asterisk, Expr, ExprTrait, Func, JoinType, OverStatement, Query, SelectStatement},
+};
 
 use super::{
+    account_list::{TimeRange, unsaid},
+    cluster_filter::ClusterFilter,
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    page::{self, Key, PLACE, Page, PageRequest, Sort},
     scoped::AccountStore,
+    search::{ROWS_PER_SEARCH, Walk, in_order, numbered},
     upsert::first_wins,
 };
 use crate::domain::report::EventReport;
@@ -21,17 +31,25 @@ use crate::domain::report::EventReport;
 pub enum EventSort {
     /// The event that happened first comes first.
     OldestFirst,
+    /// The same over all clusters.
+    OldestOfAllFirst,
 }
 
 impl Sort for EventSort {
     type Entity = Entity;
 
     fn name(self) -> &'static str {
-        "occurred_at:asc"
+        match self {
+            Self::OldestFirst => "occurred_at:asc",
+            Self::OldestOfAllFirst => "occurred_at,cluster_id:asc",
+        }
     }
 
     fn columns(self) -> Vec<Column> {
-        vec![Column::OccurredAt, Column::Id]
+        match self {
+            Self::OldestFirst => vec![Column::OccurredAt, Column::Id],
+            Self::OldestOfAllFirst => vec![Column::OccurredAt, Column::ClusterId, Column::Id],
+        }
     }
 
     fn descending(self) -> bool {
@@ -39,11 +57,17 @@ impl Sort for EventSort {
     }
 
     fn accepts(self, key: &Key) -> bool {
-        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+        match self {
+            Self::OldestFirst => key.is_time_in_cluster(),
+            Self::OldestOfAllFirst => key.is_time_in_account(),
+        }
     }
 
     fn key(self, row: &Model) -> Key {
-        Key(vec![KeyPart::Integer(row.occurred_at.0), row.id.into()])
+        match self {
+            Self::OldestFirst => Key::time_in_cluster(row.occurred_at, row.id),
+            Self::OldestOfAllFirst => Key::time_in_account(row.occurred_at, row.cluster_id, row.id),
+        }
     }
 }
 
@@ -58,15 +82,107 @@ pub struct EventParent {
 
 impl EventParent {
     fn condition(&self) -> Condition {
-        let of_cluster = Condition::all().add(Column::ClusterId.eq(self.cluster));
-        match &self.topics {
-            Some(topics) => of_cluster.add(Column::Topic.is_in(topics.iter().map(String::as_str))),
-            None => of_cluster,
-        }
+        published_under(self.topics.as_deref()).add(Column::ClusterId.eq(self.cluster))
     }
 }
 
+impl AccountEvents {
+    fn condition(&self) -> Condition {
+        published_under(self.topics.as_deref())
+    }
+}
+
+fn published_under(topics: Option<&[String]>) -> Condition {
+    let is_one = |topics: &[String]| Column::Topic.is_in(topics.iter().map(String::as_str));
+    Condition::all().add_option(topics.map(is_one))
+}
+
+/// Which events of an account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccountEvents {
+    /// Of which clusters.
+    pub clusters: ClusterFilter,
+    /// Published when, on clusters that were there then.
+    pub at: TimeRange,
+    /// Published under one of these; none means under any.
+    pub topics: Option<Vec<String>>,
+}
+
+/// Clusters whose events are merged at the most.
+const MAX_CLUSTERS: u64 = 500;
+
+/// What these clusters are called in a statement.
+const THERE: &str = "there";
+
 impl AccountStore {
+    /// A page of the events of all clusters that a filter passes and that were there at the time: a merge of pages of each,
+    /// since there is no order of all events. Looks at no more than [`ROWS_PER_SEARCH`] events, or one more of each cluster
+    /// than the page has.
+    ///
+    /// # Errors
+    /// When the database does not answer, or [`StoreError::TooMuch`].
+    #[tracing::instrument(name = "store.event.page", skip_all)]
+    pub async fn account_event_page(
+        &self,
+        of: &AccountEvents,
+        sort: EventSort,
+        request: &PageRequest,
+    ) -> Result<Page<Model>, StoreError> {
+        let clusters = self.clusters_during(&of.clusters, of.at);
+        let count = self.count_to(clusters.clone(), MAX_CLUSTERS + 1).await?;
+        if count > MAX_CLUSTERS {
+            return Err(StoreError::TooMuch(
+                "the events of more than 500 clusters are asked for: give a shorter 'at', or 'clusters' of which fewer \
+                 were there then",
+            ));
+        }
+        let most = max(ROWS_PER_SEARCH / max(count, 1), request.limit + 1);
+        let events = self.during::<Entity>(Column::OccurredAt, unsaid(of.at, sort.descending(), request));
+        let of_cluster = Expr::col((Entity, Column::ClusterId)).eq(Expr::col((THERE, cluster::Column::Id)));
+        let list = numbered(events.filter(of_cluster), sort, most, request);
+        let rows = self.of_each(clusters.limit(MAX_CLUSTERS).into_query(), list, sort, request);
+        Walk { rows, most, sort }.page(&self.reads(), of.condition(), request).await
+    }
+
+    /// The rows of a list for each of some clusters, by which it is filtered.
+    fn of_each(
+        &self,
+        clusters: SelectStatement,
+        list: SelectStatement,
+        sort: EventSort,
+        request: &PageRequest,
+    ) -> SelectStatement {
+        let mut rows = Query::select();
+        rows.column((Entity, Asterisk)).from_subquery(clusters, THERE);
+        if self.is_postgres() {
+            rows.join_lateral(JoinType::InnerJoin, list, Entity, Condition::all().add(Expr::cust("TRUE")));
+            return rows;
+        }
+        // The same for a database that knows no lateral joins.
+        let row_id = || Expr::col((Entity, Alias::new("rowid")));
+        let mut list = list;
+        list.clear_selects().expr(row_id());
+        let mut places = in_order(sort, request);
+        places.partition_by((Entity, Column::ClusterId));
+        rows.join(JoinType::InnerJoin, Entity, row_id().in_subquery(list)).expr_window_as(
+            Func::cust("ROW_NUMBER"),
+            places,
+            Alias::new(PLACE),
+        );
+        rows
+    }
+
+    /// How many events of all clusters a filter passes.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.event.count", skip_all)]
+    pub async fn account_event_count(&self, of: &AccountEvents) -> Result<u64, StoreError> {
+        let clusters = self.clusters_during(&of.clusters, of.at).into_query();
+        let events = self.during::<Entity>(Column::OccurredAt, of.at).filter(of.condition());
+        Ok(events.filter(Column::ClusterId.in_subquery(clusters)).count(&self.reads()).await?)
+    }
+
     /// The same page of the events of each parent, in the order of `parents`.
     ///
     /// # Errors

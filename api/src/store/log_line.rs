@@ -1,4 +1,4 @@
-//! Log lines, listed by cluster. Their texts lie encrypted, so searching them is reading them.
+//! Log lines, listed by cluster or over all clusters. Their texts lie encrypted, so searching them is reading them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,13 +6,16 @@ use entity::{
     ids::{ClusterId, KeyTime, LogLineId, WorkerId},
     log_line::{Column, Entity, Model, Source},
 };
-use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect};
+use sea_orm::{ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect};
 
 use super::{
+    account_list::{TimeRange, unsaid},
+    cluster_filter::ClusterFilter,
     error::StoreError,
-    page::{self, End, Key, KeyPart, Page, PageRequest, Sort},
+    page::{self, End, Key, Page, PageRequest, Sort},
     scoped::AccountStore,
     sealed::RowName,
+    search::search,
     upsert::first_wins,
 };
 use crate::{
@@ -28,17 +31,25 @@ pub const LINES_PER_SEARCH: u64 = 1_000;
 pub enum LogSort {
     /// The line that was written first comes first.
     OldestFirst,
+    /// The same over all clusters.
+    OldestOfAllFirst,
 }
 
 impl Sort for LogSort {
     type Entity = Entity;
 
     fn name(self) -> &'static str {
-        "logged_at:asc"
+        match self {
+            Self::OldestFirst => "logged_at:asc",
+            Self::OldestOfAllFirst => "logged_at,cluster_id:asc",
+        }
     }
 
     fn columns(self) -> Vec<Column> {
-        vec![Column::LoggedAt, Column::Id]
+        match self {
+            Self::OldestFirst => vec![Column::LoggedAt, Column::Id],
+            Self::OldestOfAllFirst => vec![Column::LoggedAt, Column::ClusterId, Column::Id],
+        }
     }
 
     fn descending(self) -> bool {
@@ -46,11 +57,17 @@ impl Sort for LogSort {
     }
 
     fn accepts(self, key: &Key) -> bool {
-        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+        match self {
+            Self::OldestFirst => key.is_time_in_cluster(),
+            Self::OldestOfAllFirst => key.is_time_in_account(),
+        }
     }
 
     fn key(self, row: &Model) -> Key {
-        Key(vec![KeyPart::Integer(row.logged_at.0), row.id.into()])
+        match self {
+            Self::OldestFirst => Key::time_in_cluster(row.logged_at, row.id),
+            Self::OldestOfAllFirst => Key::time_in_account(row.logged_at, row.cluster_id, row.id),
+        }
     }
 }
 
@@ -74,10 +91,27 @@ pub struct LogFilter {
     pub worker: Option<WorkerId>,
 }
 
+/// Which log lines of an account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccountLogs {
+    /// Of which clusters.
+    pub clusters: ClusterFilter,
+    /// Written when.
+    pub at: TimeRange,
+    /// Of which of their lines.
+    pub filter: LogFilter,
+}
+
 impl LogParent {
     fn condition(&self) -> Condition {
-        let LogFilter { levels, sources, worker } = &self.filter;
-        let mut all = Condition::all().add(Column::ClusterId.eq(self.cluster));
+        self.filter.condition().add(Column::ClusterId.eq(self.cluster))
+    }
+}
+
+impl LogFilter {
+    fn condition(&self) -> Condition {
+        let Self { levels, sources, worker } = self;
+        let mut all = Condition::all();
         if let Some(levels) = levels {
             all = all.add(Column::Level.is_in(levels.iter().map(String::as_str)));
         }
@@ -137,8 +171,8 @@ impl AccountStore {
         Ok(counts)
     }
 
-    /// A page of those lines that can be read and contain `words`, in any case of letters, and how far the search came when it
-    /// ended before the page was full: at most [`LINES_PER_SEARCH`] lines are read.
+    /// A page of those lines that can be read and contain `words`, in any case of letters. At most
+    /// [`LINES_PER_SEARCH`] lines are read.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -149,37 +183,55 @@ impl AccountStore {
         words: &str,
         sort: LogSort,
         request: &PageRequest,
-    ) -> Result<(Page<Model>, Option<Key>), StoreError> {
+    ) -> Result<Page<Model>, StoreError> {
         let select = self.select::<Entity>().filter(parent.condition());
-        let scan = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
-        let read = page::fetch(&self.reads(), select, sort, &scan).await?;
-        let (forwards, words) = (request.end == End::First, words.to_lowercase());
-        let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-        let mut lines = read.rows;
-        if !forwards {
-            lines.reverse();
-        }
-        let last = lines.last().map(|(key, _)| key.clone());
-        let (mut found, mut more) = (Vec::new(), false);
-        for (key, row) in lines {
-            // What cannot be read is not what was searched for.
-            if !self.log_message(&row).is_ok_and(|message| message.to_lowercase().contains(&words)) {
-                continue;
-            }
-            if found.len() == limit {
-                more = true;
-                break;
-            }
-            found.push((key, row));
-        }
-        let unread = if forwards { read.has_next } else { read.has_previous };
-        let reached = last.filter(|_| unread && !more);
-        if !forwards {
-            found.reverse();
-        }
-        let (has_previous, has_next) =
-            if forwards { (read.has_previous, more || unread) } else { (more || unread, read.has_next) };
-        Ok((Page { rows: found, has_previous, has_next }, reached))
+        let lines = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
+        let page = page::fetch(&self.reads(), select, sort, &lines).await?;
+        Ok(self.with_words(page, words, request))
+    }
+
+    /// A page of the lines of all clusters that a filter passes. With `words` as [`Self::log_search`].
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.log_line.page", skip_all)]
+    pub async fn account_log_page(
+        &self,
+        of: &AccountLogs,
+        words: Option<&str>,
+        sort: LogSort,
+        request: &PageRequest,
+    ) -> Result<Page<Model>, StoreError> {
+        let select = self.during(Column::LoggedAt, unsaid(of.at, sort.descending(), request));
+        let condition = self.account_logs(of);
+        let Some(words) = words else {
+            return search(&self.reads(), select, condition, sort, request).await;
+        };
+        let lines = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
+        let page = search(&self.reads(), select, condition, sort, &lines).await?;
+        Ok(self.with_words(page, words, request))
+    }
+
+    /// How many lines of all clusters a filter passes.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.log_line.count", skip_all)]
+    pub async fn account_log_count(&self, of: &AccountLogs) -> Result<u64, StoreError> {
+        let lines = self.during::<Entity>(Column::LoggedAt, of.at).filter(self.account_logs(of));
+        Ok(lines.count(&self.reads()).await?)
+    }
+
+    fn account_logs(&self, of: &AccountLogs) -> Condition {
+        of.filter.condition().add_option(self.of_clusters(&of.clusters, Column::ClusterId))
+    }
+
+    fn with_words(&self, page: Page<Model>, words: &str, request: &PageRequest) -> Page<Model> {
+        let words = words.to_lowercase();
+        // What cannot be read is not what was searched for.
+        page.search(request, |row| {
+            self.log_message(row).is_ok_and(|message| message.to_lowercase().contains(&words))
+        })
     }
 
     /// The last `count` lines of each worker, or of its nanny, in the order they were written.

@@ -3,6 +3,7 @@
 //! Tenant rows are reached through an [`AccountStore`], which is one account's view and sets or filters the
 //! account itself. What belongs to no viewer has a [`SystemStore`] with its own short list of methods.
 
+mod account_list;
 mod api_token;
 mod client;
 mod client_span;
@@ -32,7 +33,9 @@ pub mod retention;
 mod sample_chunk;
 mod scoped;
 mod sealed;
+mod search;
 mod span;
+mod span_tag;
 mod task_group;
 mod thread_change;
 mod upsert;
@@ -41,26 +44,29 @@ mod usage_hour;
 mod usage_table;
 mod worker;
 
+pub use account_list::TimeRange;
 pub use api_token::Credentials;
 pub use client::ClientSort;
 pub(crate) use cluster::NOTHING;
 pub use cluster::{ClusterSort, ClusterSortBy};
 pub use cluster_filter::{ClusterFilter, ClusterTotals, PackageFilter, VersionFilter};
-pub use computation::ComputationSort;
+pub use computation::{AccountComputations, ComputationSort};
 pub use connect::{MigrationError, Store, StoreUrl};
 pub use environment::EnvironmentUse;
 pub use error::StoreError;
-pub use error_group::{ErrorGroupCounts, ErrorGroupSort};
-pub use error_occurrence::{ErrorParent, ErrorSort, ErrorText};
-pub use event::{EventParent, EventSort};
+pub use error_group::{ErrorGroupCounts, ErrorGroupFilter, ErrorGroupSort};
+pub use error_occurrence::{AccountErrors, ErrorParent, ErrorSort, ErrorText};
+pub use event::{AccountEvents, EventParent, EventSort};
 pub use function_usage::{FunctionUsage, PaidFor};
 pub use identity::SystemStore;
 pub use job_lock::JobLock;
 pub use key::{KeyUse, SEALED_TABLES};
-pub use log_line::{LINES_PER_SEARCH, LogFilter, LogParent, LogSort};
+pub use log_line::{AccountLogs, LINES_PER_SEARCH, LogFilter, LogParent, LogSort};
 pub use sample_chunk::SeriesParent;
 pub use scoped::{AccountStore, Write};
-pub use span::{SpanFilter, SpanParent, SpanSort};
+pub use search::ROWS_PER_SEARCH;
+pub use span::{AccountSpans, SpanFilter, SpanParent, SpanSort};
+pub use span_tag::{SPANS_PER_TAGS, TagMatch, TagUse};
 pub use task_group::{TaskGroupParent, TaskGroupSort};
 pub use thread_change::ThreadChangeSort;
 pub use usage_day::AccountDay;

@@ -42,6 +42,32 @@ pub trait Sort: Copy + Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key(pub Vec<KeyPart>);
 
+impl Key {
+    /// Of a row with a time, among those of its cluster.
+    pub(super) fn time_in_cluster(time: impl Into<KeyPart>, id: impl Into<KeyPart>) -> Self {
+        Self(vec![time.into(), id.into()])
+    }
+
+    /// Of a row with a time, among those of all clusters, whose identifiers are apart only within one.
+    pub(super) fn time_in_account(
+        time: impl Into<KeyPart>,
+        cluster: ClusterId,
+        id: impl Into<KeyPart>,
+    ) -> Self {
+        Self(vec![time.into(), cluster.into(), id.into()])
+    }
+
+    /// Whether it has the parts of [`Self::time_in_cluster`]: cursors come from outside.
+    pub(super) fn is_time_in_cluster(&self) -> bool {
+        matches!(self.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+    }
+
+    /// Whether it has the parts of [`Self::time_in_account`].
+    pub(super) fn is_time_in_account(&self) -> bool {
+        matches!(self.0[..], [KeyPart::Integer(_), KeyPart::Integer(_), KeyPart::Uuid(_)])
+    }
+}
+
 /// One column's value in a [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -153,11 +179,13 @@ pub struct Page<Row> {
     pub has_previous: bool,
     /// Whether rows are known to lie behind these.
     pub has_next: bool,
+    /// Where a search ended that is to go on there, if not at its last row in the direction it went.
+    pub reached: Option<(End, Key)>,
 }
 
 impl<Row> Default for Page<Row> {
     fn default() -> Self {
-        Self { rows: Vec::new(), has_previous: false, has_next: false }
+        Self { rows: Vec::new(), has_previous: false, has_next: false, reached: None }
     }
 }
 
@@ -242,7 +270,12 @@ fn union<S: Sort>(
     Some(statement)
 }
 
-fn window<S: Sort>(select: Select<S::Entity>, sort: S, request: &PageRequest) -> Select<S::Entity> {
+/// The rows of a page, and one more.
+pub(super) fn window<S: Sort>(
+    select: Select<S::Entity>,
+    sort: S,
+    request: &PageRequest,
+) -> Select<S::Entity> {
     let columns: Vec<Expr> =
         sort.columns().into_iter().map(|column| Expr::col((S::Entity::default(), column))).collect();
     let lies_behind = |key: &Key, descending: bool| {
@@ -262,7 +295,7 @@ fn window<S: Sort>(select: Select<S::Entity>, sort: S, request: &PageRequest) ->
 }
 
 /// Whether the statement asks for small values first: a last page is read backwards.
-fn ascending_rows<S: Sort>(sort: S, request: &PageRequest) -> bool {
+pub(super) fn ascending_rows<S: Sort>(sort: S, request: &PageRequest) -> bool {
     sort.descending() != (request.end == End::First)
 }
 
@@ -274,6 +307,12 @@ fn into_page<S: Sort>(
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     let more = rows.len() > limit;
     rows.truncate(limit);
+    page_of(rows.into_iter().map(|row| (sort.key(&row), row)).collect(), request, more)
+}
+
+/// The page of rows that stand as they were read: from the end that was asked for. `more` tells whether there are
+/// others behind them.
+pub(super) fn page_of<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest, more: bool) -> Page<Row> {
     let (has_previous, has_next) = match request.end {
         End::First => (request.after.is_some(), more || request.before.is_some()),
         End::Last => {
@@ -281,5 +320,5 @@ fn into_page<S: Sort>(
             (more || request.after.is_some(), request.before.is_some())
         }
     };
-    Page { rows: rows.into_iter().map(|row| (sort.key(&row), row)).collect(), has_previous, has_next }
+    Page { rows, has_previous, has_next, reached: None }
 }

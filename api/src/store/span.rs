@@ -1,4 +1,4 @@
-//! Spans, listed by cluster or by the span above, and what the arithmetic of whole subtrees needs.
+//! Spans, listed by cluster, by the span above or over all clusters, and what the arithmetic of whole subtrees needs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,15 +10,19 @@ use entity::{
     task_group, thread_change,
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, DatabaseBackend, QueryFilter, QueryOrder, QuerySelect, Select,
-    sea_query::{Alias, Expr, ExprTrait},
+    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+    sea_query::{Alias, ExprTrait},
 };
 
 use super::{
+    account_list::{TimeRange, unsaid},
+    cluster_filter::ClusterFilter,
     code_snippet::stacks,
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    page::{self, Key, Page, PageRequest, Sort},
     scoped::AccountStore,
+    search::search,
+    span_tag::TagMatch,
     upsert::newest_wins,
 };
 use crate::{
@@ -47,29 +51,43 @@ type SumRow = (ClusterId, SpanId, i64, i64, i64, i64, f64, f64, i64);
 pub enum SpanSort {
     /// The span whose tasks arrived first comes first.
     OldestFirst,
+    /// The span whose tasks arrived last comes first, over all clusters.
+    NewestOfAllFirst,
 }
 
 impl Sort for SpanSort {
     type Entity = Entity;
 
     fn name(self) -> &'static str {
-        "enqueued_at:asc"
+        match self {
+            Self::OldestFirst => "enqueued_at:asc",
+            Self::NewestOfAllFirst => "enqueued_at,cluster_id:desc",
+        }
     }
 
     fn columns(self) -> Vec<Column> {
-        vec![Column::EnqueuedAt, Column::Id]
+        match self {
+            Self::OldestFirst => vec![Column::EnqueuedAt, Column::Id],
+            Self::NewestOfAllFirst => vec![Column::EnqueuedAt, Column::ClusterId, Column::Id],
+        }
     }
 
     fn descending(self) -> bool {
-        false
+        self == Self::NewestOfAllFirst
     }
 
     fn accepts(self, key: &Key) -> bool {
-        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+        match self {
+            Self::OldestFirst => key.is_time_in_cluster(),
+            Self::NewestOfAllFirst => key.is_time_in_account(),
+        }
     }
 
     fn key(self, row: &Model) -> Key {
-        Key(vec![row.enqueued_at.into(), row.id.into()])
+        match self {
+            Self::OldestFirst => Key::time_in_cluster(row.enqueued_at, row.id),
+            Self::NewestOfAllFirst => Key::time_in_account(row.enqueued_at, row.cluster_id, row.id),
+        }
     }
 }
 
@@ -82,13 +100,24 @@ pub enum SpanParent {
     Span(ClusterId, SpanId),
 }
 
-/// Which spans of a cluster.
+/// Which spans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SpanFilter {
     /// Only those that lie in no other one of the list.
     pub roots: bool,
-    /// Only those with one of these tags on their path; all when there is none.
-    pub tags: Vec<String>,
+    /// Only those with these tags on their path.
+    pub tags: TagMatch,
+}
+
+/// Which spans of an account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccountSpans {
+    /// Of which clusters.
+    pub clusters: ClusterFilter,
+    /// Whose first tasks arrived when.
+    pub enqueued_in: TimeRange,
+    /// Of which of their spans.
+    pub filter: SpanFilter,
 }
 
 impl AccountStore {
@@ -120,37 +149,40 @@ impl AccountStore {
     }
 
     fn filtered(&self, filter: &SpanFilter) -> Select<Entity> {
-        let select = self.select::<Entity>();
-        match (filter.roots, filter.tags.is_empty()) {
-            (false, true) => select,
-            (true, true) => select.filter(Column::ParentId.is_null()),
-            (roots, false) => select.filter(self.tagged(&filter.tags, roots)),
-        }
+        self.select::<Entity>().filter(self.passes(filter))
     }
 
-    /// Whether one of `tags` is on a span's path; with `roots` whether it is the span's own and none before it.
-    fn tagged(&self, tags: &[String], roots: bool) -> Condition {
-        let postgres = self.reads().get_database_backend() == DatabaseBackend::Postgres;
-        let numbers = 1..=tags.len();
-        let values: Vec<_> =
-            numbers.map(|n| if postgres { format!("${n}") } else { "?".to_owned() }).collect();
-        let is_one = format!("tag.value IN ({})", values.join(", "));
-        // The tags before a span's own are those of the spans it lies in.
-        let (elements, above) = if postgres {
-            (
-                "json_array_elements_text(spans.path) WITH ORDINALITY AS tag(value, position)",
-                "tag.position < json_array_length(spans.path)",
-            )
-        } else {
-            ("json_each(spans.path) AS tag", "tag.key < json_array_length(spans.path) - 1")
-        };
-        let on_path = format!("EXISTS (SELECT 1 FROM {elements} WHERE {is_one})");
-        let condition = Condition::all().add(Expr::cust_with_values(on_path, tags));
-        if !roots {
-            return condition;
-        }
-        let outside = format!("NOT EXISTS (SELECT 1 FROM {elements} WHERE {above} AND {is_one})");
-        condition.add(Expr::cust_with_values(outside, tags))
+    fn passes(&self, filter: &SpanFilter) -> Condition {
+        filter.tags.condition(filter.roots, self.is_postgres())
+    }
+
+    /// A page of the spans of all clusters that a filter passes.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.span.page", skip_all)]
+    pub async fn account_span_page(
+        &self,
+        of: &AccountSpans,
+        sort: SpanSort,
+        request: &PageRequest,
+    ) -> Result<Page<Model>, StoreError> {
+        let select = self.during(Column::EnqueuedAt, unsaid(of.enqueued_in, sort.descending(), request));
+        search(&self.reads(), select, self.account_spans(of), sort, request).await
+    }
+
+    /// How many spans of all clusters a filter passes.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.span.count", skip_all)]
+    pub async fn account_span_count(&self, of: &AccountSpans) -> Result<u64, StoreError> {
+        let all = self.during::<Entity>(Column::EnqueuedAt, of.enqueued_in).filter(self.account_spans(of));
+        Ok(all.count(&self.reads()).await?)
+    }
+
+    fn account_spans(&self, of: &AccountSpans) -> Condition {
+        self.passes(&of.filter).add_option(self.of_clusters(&of.clusters, Column::ClusterId))
     }
 
     /// How many spans each parent has; parents without any may be missing.

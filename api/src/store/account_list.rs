@@ -1,0 +1,114 @@
+//! What lists over all clusters of an account have in common.
+
+use entity::{AccountOwned, cluster};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait, Select,
+    sea_query::{Alias, Expr, ExprTrait, Func, Query},
+};
+
+use super::{
+    cluster_filter::ClusterFilter,
+    error::StoreError,
+    page::{Key, KeyPart, PageRequest},
+    scoped::AccountStore,
+};
+
+/// From a time to before a time, in milliseconds since 1970; either may be open.
+pub type TimeRange = (Option<i64>, Option<i64>);
+
+/// What the position of a page in an order by the same time does not say already. `SQLite` takes one bound on each side of a
+/// range, and would read from where the time begins to where the page does.
+pub(super) fn unsaid((from, to): TimeRange, descending: bool, request: &PageRequest) -> TimeRange {
+    let position = |key: &Option<Key>| match key.as_ref()?.0.first()? {
+        KeyPart::Integer(position) => Some(*position),
+        _ => None,
+    };
+    let (after, before) = (position(&request.after), position(&request.before));
+    let (lowest, highest) = if descending { (before, after) } else { (after, before) };
+    (
+        from.filter(|from| lowest.is_none_or(|lowest| lowest < *from)),
+        to.filter(|to| highest.is_none_or(|highest| highest >= *to)),
+    )
+}
+
+impl AccountStore {
+    /// The rows with a time in a range.
+    pub(super) fn during<E: AccountOwned>(&self, time: E::Column, (from, to): TimeRange) -> Select<E> {
+        let mut select = self.select::<E>();
+        if let Some(from) = from {
+            select = select.filter(time.gte(from));
+        }
+        if let Some(to) = to {
+            select = select.filter(time.lt(to));
+        }
+        select
+    }
+
+    /// Whether the cluster of a row passes a filter; nothing to ask when all do. By row, so that a page looks at no more
+    /// clusters than rows.
+    pub(super) fn of_clusters(&self, filter: &ClusterFilter, cluster: impl ColumnTrait) -> Option<Expr> {
+        if *filter == ClusterFilter::default() {
+            return None;
+        }
+        let id = Expr::col((cluster::Entity, cluster::Column::Id));
+        let of_row = id.eq(Expr::col(cluster.as_column_ref()));
+        let passing = self.filtered_clusters(filter).select_only().column(cluster::Column::Id).filter(of_row);
+        Some(Expr::exists(passing.into_query()))
+    }
+
+    /// The identifiers of the clusters that pass a filter and are known to have been there at a time, by their own clocks.
+    pub(super) fn clusters_during(
+        &self,
+        filter: &ClusterFilter,
+        (from, to): TimeRange,
+    ) -> Select<cluster::Entity> {
+        use cluster::Column;
+        let mut select = self.filtered_clusters(filter);
+        if let Some(from) = from {
+            // The last report may come after a cluster closed.
+            select = select.filter(Column::ReportedAt.gte(from).or(Column::ClosedAt.gte(from)));
+        }
+        if let Some(to) = to {
+            select = select.filter(Column::StartedAt.lt(to));
+        }
+        select.select_only().column(Column::Id)
+    }
+
+    /// How many rows a statement has, as far as `most`.
+    pub(super) async fn count_to<E: EntityTrait>(
+        &self,
+        select: Select<E>,
+        most: u64,
+    ) -> Result<u64, StoreError> {
+        let counted = Query::select()
+            .expr_as(Func::count(Expr::cust("*")), Alias::new("count"))
+            .from_subquery(select.limit(most).into_query(), Alias::new("some"))
+            .take();
+        let Some(row) = self.reads().query_one(&counted).await? else { return Ok(0) };
+        let count: i64 = row.try_get("", "count")?;
+        Ok(u64::try_from(count).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::page::End;
+
+    #[test]
+    fn a_position_says_what_lies_behind_it() {
+        let key = |time| Some(Key(vec![KeyPart::Integer(time), KeyPart::Integer(1)]));
+        for (after, before, descending, expected) in [
+            (None, None, false, (Some(10), Some(20))),
+            (key(15), None, false, (None, Some(20))),
+            (key(15), None, true, (Some(10), None)),
+            (key(9), key(20), false, (Some(10), Some(20))),
+            (key(10), key(19), false, (None, None)),
+            (key(30), key(5), true, (Some(10), Some(20))),
+        ] {
+            let request = PageRequest { limit: 1, end: End::First, after, before };
+            let unsaid = unsaid((Some(10), Some(20)), descending, &request);
+            assert_eq!(unsaid, expected, "{request:?} {descending}");
+        }
+    }
+}
