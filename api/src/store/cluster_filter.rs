@@ -12,6 +12,8 @@ use sea_orm::{
 
 use super::{
     cluster::{ClusterSort, ClusterSortBy},
+    cluster_cost::CostAtLeast,
+    cluster_tag::TagFilter,
     error::StoreError,
     page::{Key, KeyPart, PageRequest},
     scoped::AccountStore,
@@ -38,6 +40,10 @@ pub struct ClusterFilter {
     pub search: Option<String>,
     /// Whose scheduler runs on this package.
     pub package: Option<PackageFilter>,
+    /// With these tags.
+    pub tags: Option<TagFilter>,
+    /// That cost so much.
+    pub cost: Option<CostAtLeast>,
 }
 
 /// From a time to before a time, in milliseconds since 1970; either may be open.
@@ -238,6 +244,12 @@ impl AccountStore {
         if let Some(package) = &filter.package {
             select = select.filter(Expr::exists(self.installed(package)));
         }
+        if let Some(tags) = &filter.tags {
+            select = select.filter(tags.condition());
+        }
+        if let Some(cost) = &filter.cost {
+            select = select.filter(cost.condition());
+        }
         select
     }
 
@@ -271,9 +283,7 @@ impl AccountStore {
         let version = if package.name == "python" {
             of_environment("python")
         } else {
-            // Both give rows of a name and a value. Paths, which would be shorter, have characters of their own.
-            let each = if self.is_postgres() { "json_each_text" } else { "json_each" };
-            let packages = Func::cust(each).arg(of_environment("packages"));
+            let packages = Func::cust(self.each_package()).arg(of_environment("packages"));
             select
                 .from_function(packages, "package")
                 .and_where(Expr::col(("package", "key")).eq(package.name.as_str()));
@@ -290,6 +300,12 @@ impl AccountStore {
             }
         });
         select
+    }
+
+    /// What gives a row of a name and a value for each package of an environment. Paths, which would be shorter, have
+    /// characters of their own.
+    pub(super) fn each_package(&self) -> &'static str {
+        if self.is_postgres() { "json_each_text" } else { "json_each" }
     }
 
     fn is_postgres(&self) -> bool {

@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 
 use entity::{
     Timestamp,
-    error_group::{Column, Entity, Model, Origin},
+    error_group::{Column, Entity, Model, Status},
     error_occurrence,
     ids::ErrorGroupId,
 };
 use sea_orm::{
-    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect,
+    ColumnTrait, PaginatorTrait, QueryFilter, QuerySelect,
     sea_query::{Alias, Expr, ExprTrait, OnConflict},
 };
 
 use super::{
     error::StoreError,
+    error_status::ErrorGroupFilter,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     sealed::RowName,
@@ -68,27 +69,27 @@ pub struct ErrorGroupCounts {
 }
 
 impl AccountStore {
-    /// A page of the account's groups of errors, of one origin or of both.
+    /// A page of the account's groups of errors that pass the filter.
     ///
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.error_group.page", skip_all)]
     pub async fn error_group_page(
         &self,
-        origin: Option<Origin>,
+        filter: &ErrorGroupFilter,
         sort: ErrorGroupSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.select::<Entity>().filter(of(origin)), sort, request).await
+        page::fetch(&self.reads(), self.select::<Entity>().filter(filter.condition()), sort, request).await
     }
 
-    /// How many groups of errors the account has.
+    /// How many groups of errors pass the filter.
     ///
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.error_group.count", skip_all)]
-    pub async fn error_group_count(&self, origin: Option<Origin>) -> Result<u64, StoreError> {
-        Ok(self.select::<Entity>().filter(of(origin)).count(&self.reads()).await?)
+    pub async fn error_group_count(&self, filter: &ErrorGroupFilter) -> Result<u64, StoreError> {
+        Ok(self.select::<Entity>().filter(filter.condition()).count(&self.reads()).await?)
     }
 
     /// The groups that exist among `ids`, in no particular order.
@@ -173,6 +174,10 @@ impl AccountStore {
                 last_seen_at: group.last,
                 key_id: sealed.key_id,
                 sealed: sealed.bytes,
+                status: Status::Open,
+                status_changed_at: None,
+                status_changed_by: None,
+                resolved_until: None,
             }
         });
         self.insert::<Entity>(rows.collect(), &widened()).await?;
@@ -187,10 +192,6 @@ struct Seen<'a> {
     title: String,
     first: Timestamp,
     last: Timestamp,
-}
-
-fn of(origin: Option<Origin>) -> Condition {
-    origin.map_or_else(Condition::all, |origin| Condition::all().add(Column::Origin.eq(origin)))
 }
 
 fn earlier(one: Timestamp, other: Timestamp) -> Timestamp {
