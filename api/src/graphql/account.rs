@@ -1,24 +1,29 @@
 //! Accounts: the tenants.
 
-use async_graphql::{ID, Object};
+use async_graphql::{Context, ID, Object};
 use chrono::{DateTime, Utc};
 
 use super::{
+    api_token::{self, ApiToken},
     cluster_list::{self, ClusterConnection, ClusterFilter, ClusterOrder},
     connection::{Connection, PageArguments},
     cost::CostRate,
     data_policy::DataPolicy,
-    error::ApiError,
+    error::{ApiError, Unsealed},
     error_group::{ErrorGroup, ErrorOrigin},
+    error_status::ErrorGroupStatus,
     id::GlobalId,
+    idle_policy::IdlePolicy,
     list::Items,
+    member::{self, Member},
+    mutation::admin,
     scalar::Date,
     scope::AccountScope,
     statistics::Statistics,
     usage::{self, FunctionTotals, Usage},
-    usage_table::{self, UsageDimension, UsageRow},
+    usage_table::{self, TableArguments, UsageDimension, UsageRow},
 };
-use crate::store::ErrorGroupSort;
+use crate::store::{ErrorGroupFilter, ErrorGroupSort};
 
 /// An account: everything in it is seen by all of its members and by nobody else.
 pub(super) struct Account(pub(super) AccountScope);
@@ -79,8 +84,15 @@ impl Account {
             default_with = "vec![UsageDimension::Day]"
         )]
         by: Vec<UsageDimension>,
+        #[graphql(
+            desc = "For rows by TAG, only tags with this key; a cluster has one at the most, so rows add up."
+        )]
+        tag_key: Option<String>,
+        #[graphql(desc = "For rows by VERSION, the package; `python` for Python itself.", default = "dask")]
+        package: String,
     ) -> Result<Items<UsageRow>, ApiError> {
-        usage_table::table(&self.0, usage::days(Some(from), Some(to)), &by).await.map(Items)
+        let days = usage::days(Some(from), Some(to));
+        usage_table::table(&self.0, TableArguments { days, by, tag_key, package }).await.map(Items)
     }
 
     /// What its functions used, those that computed longest first. Up to a minute old.
@@ -130,6 +142,7 @@ impl Account {
     }
 
     /// The errors of all of its clusters, those that look alike as one; the group with the newest error first.
+    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn error_groups(
         &self,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
@@ -138,15 +151,20 @@ impl Account {
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
         #[graphql(desc = "Only failures of one kind of code; all if absent.")] origin: Option<ErrorOrigin>,
+        #[graphql(desc = "Only those of which one of these is to be thought; all if absent.")] status: Option<
+            Vec<ErrorGroupStatus>,
+        >,
     ) -> Result<Connection<ErrorGroup>, ApiError> {
-        let (sort, origin) = (ErrorGroupSort::LastSeenFirst, origin.map(Into::into));
+        let sort = ErrorGroupSort::LastSeenFirst;
+        let statuses = status.map(|statuses| statuses.into_iter().map(Into::into).collect());
+        let filter = ErrorGroupFilter { origin: origin.map(Into::into), statuses };
         let request = PageArguments { first, after, last, before }.request(sort)?;
-        let page = self.0.store.error_group_page(origin, sort, &request).await?;
+        let page = self.0.store.error_group_page(&filter, sort, &request).await?;
         let store = self.0.store.clone();
         let total = Box::new(move || {
-            let store = store.clone();
+            let (store, filter) = (store.clone(), filter.clone());
             let count =
-                async move { Ok(i64::try_from(store.error_group_count(origin).await?).unwrap_or(i64::MAX)) };
+                async move { Ok(i64::try_from(store.error_group_count(&filter).await?).unwrap_or(i64::MAX)) };
             Box::pin(count) as _
         });
         Ok(Connection::new(page, sort, |row| ErrorGroup::new(&self.0, row), total))
@@ -155,5 +173,43 @@ impl Account {
     /// What it accepts of each class of data, and for how long it keeps it.
     async fn data_policies(&self) -> Result<Vec<DataPolicy>, ApiError> {
         DataPolicy::all(&self.0).await
+    }
+
+    /// What it wants of clusters that have nothing to do.
+    async fn idle_policy(&self) -> Result<IdlePolicy, ApiError> {
+        IdlePolicy::of(&self.0).await
+    }
+
+    /// Who belongs to it, in the order in which they came. Null, with an error, for a token without the scope `admin`.
+    async fn members(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Unsealed<Connection<Member>> {
+        if let Err(error) = admin(context) {
+            return Some(Err(error));
+        }
+        Some(member::members(&self.0, PageArguments { first, after, last, before }).await)
+    }
+
+    /// The tokens of its members, the newest first, with those that were revoked or have expired. Null, with an error, for a
+    /// token without the scope `admin`.
+    async fn tokens(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Unsealed<Connection<ApiToken>> {
+        if let Err(error) = admin(context) {
+            return Some(Err(error));
+        }
+        Some(api_token::tokens(&self.0, PageArguments { first, after, last, before }).await)
     }
 }

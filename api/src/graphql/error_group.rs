@@ -11,12 +11,17 @@ use super::{
     connection::{Connection, PageArguments, connect},
     error::{ApiError, Unsealed},
     error_occurrence::ErrorOccurrence,
+    error_status::ErrorGroupStatus,
     id::GlobalId,
-    loaders::CountsOf,
+    loaders::{CountsOf, RegressionOf},
     scalar::BigInt,
     scope::AccountScope,
+    user::User,
 };
-use crate::store::{ErrorGroupCounts, ErrorParent, ErrorSort};
+use crate::{
+    domain::error_status::ErrorStatus,
+    store::{ErrorGroupCounts, ErrorParent, ErrorSort},
+};
 
 /// Errors that look alike, on all clusters of an account.
 pub(super) struct ErrorGroup {
@@ -31,6 +36,10 @@ impl ErrorGroup {
 
     pub(super) async fn find(scope: &AccountScope, id: ErrorGroupId) -> Result<Option<Self>, ApiError> {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
+    }
+
+    fn status_now(&self) -> ErrorStatus {
+        ErrorStatus::of(self.row.status, self.row.resolved_until, self.row.last_seen_at)
     }
 
     async fn counts(&self) -> Result<ErrorGroupCounts, ApiError> {
@@ -72,6 +81,35 @@ impl ErrorGroup {
     /// When the last of these errors happened, by the clock of its scheduler.
     async fn last_seen_at(&self) -> DateTime<Utc> {
         self.row.last_seen_at.0
+    }
+
+    /// What is to be thought of it.
+    async fn status(&self) -> ErrorGroupStatus {
+        self.status_now().into()
+    }
+
+    /// When somebody last said what is to be thought of it, by the server's clock; null while nobody did.
+    async fn status_changed_at(&self) -> Option<DateTime<Utc>> {
+        self.row.status_changed_at.map(|at| at.0)
+    }
+
+    /// Who said it; null while nobody did, and when the user left the account.
+    async fn status_changed_by(&self) -> Result<Option<User>, ApiError> {
+        match self.row.status_changed_by {
+            Some(user) => User::find(&self.scope, user).await,
+            None => Ok(None),
+        }
+    }
+
+    /// When the first of these errors happened after the group was resolved, by the clock of its scheduler; null unless
+    /// the status is REGRESSED.
+    async fn regressed_at(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
+        if self.status_now() != ErrorStatus::Regressed {
+            return Ok(None);
+        }
+        let first = self.scope.loader.load_one(RegressionOf(self.row.id)).await?;
+        // The errors themselves may be gone by their age.
+        Ok(Some(first.unwrap_or(self.row.last_seen_at).0))
     }
 
     /// How many of these errors are stored.
