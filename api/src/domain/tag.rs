@@ -122,11 +122,12 @@ fn fits(text: &str, most: usize) -> bool {
 mod tests {
     use super::*;
 
+    fn read(key: &str, value: Option<&str>) -> Result<(String, Option<String>), TagError> {
+        Tag::new(key, value).map(|tag| (tag.key().to_owned(), tag.value().map(str::to_owned)))
+    }
+
     #[test]
     fn what_is_a_tag() {
-        let read = |key: &str, value| {
-            Tag::new(key, value).map(|tag| (tag.key().to_owned(), tag.value().map(str::to_owned)))
-        };
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(read(" team ", Some(" risk and more\n")), Ok(("team".to_owned(), some("risk and more"))));
         assert_eq!(read("nightly", None), Ok(("nightly".to_owned(), None)));
