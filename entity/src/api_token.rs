@@ -5,7 +5,7 @@ use sea_orm::{FromJsonQueryResult, entity::prelude::*};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Timestamp,
+    AccountOwned, Timestamp,
     ids::{AccountId, ApiTokenId, UserId},
 };
 
@@ -53,6 +53,12 @@ pub enum Relation {
     Account,
     #[sea_orm(belongs_to = "crate::user::Entity", from = "Column::UserId", to = "crate::user::Column::Id")]
     User,
+    #[sea_orm(
+        belongs_to = "crate::membership::Entity",
+        from = "(Column::AccountId, Column::UserId)",
+        to = "(crate::membership::Column::AccountId, crate::membership::Column::UserId)"
+    )]
+    Membership,
 }
 
 impl Related<crate::account::Entity> for Entity {
@@ -67,4 +73,14 @@ impl Related<crate::user::Entity> for Entity {
     }
 }
 
+impl Related<crate::membership::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Membership.def()
+    }
+}
+
 impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

@@ -4,7 +4,7 @@ use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
-    ids::{AccountId, ErrorGroupId},
+    ids::{AccountId, ErrorGroupId, UserId},
 };
 
 /// Whose failure it is.
@@ -17,6 +17,21 @@ pub enum Origin {
     /// Dask raised it.
     #[sea_orm(string_value = "dask")]
     Dask,
+}
+
+/// What somebody said of the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text")]
+pub enum Status {
+    /// Nothing, or that it is to be looked at again.
+    #[sea_orm(string_value = "open")]
+    Open,
+    /// That it does not happen any more.
+    #[sea_orm(string_value = "resolved")]
+    Resolved,
+    /// That it may happen.
+    #[sea_orm(string_value = "ignored")]
+    Ignored,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -35,6 +50,12 @@ pub struct Model {
     pub key_id: i64,
     /// The message without what differs from one error to the next, encrypted.
     pub sealed: Vec<u8>,
+    pub status: Status,
+    /// When that was said, by the server's clock; never while nobody said anything.
+    pub status_changed_at: Option<Timestamp>,
+    pub status_changed_by: Option<UserId>,
+    /// Of a resolved group: what happened later happened again.
+    pub resolved_until: Option<Timestamp>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

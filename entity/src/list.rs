@@ -22,6 +22,19 @@ pub struct TaskGroupIds(pub Vec<TaskGroupId>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 pub struct SpanIds(pub Vec<SpanId>);
 
+/// Which tags are meant, in the order they were given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+pub struct TagPatterns(pub Vec<TagPattern>);
+
+/// Tags with a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagPattern {
+    /// The key.
+    pub key: String,
+    /// The value, if not all are meant; empty for a tag without one.
+    pub value: Option<String>,
+}
+
 /// Versions of packages by name; none for one that is not installed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 pub struct Packages(pub BTreeMap<String, Option<String>>);

@@ -24,6 +24,10 @@ mod m20261121_000012_create_data_policy;
 mod m20261121_000013_extend_task_group;
 mod m20261121_000014_order_clusters;
 mod m20261122_000015_list_by_account;
+mod m20261122_000017_create_cluster_tag;
+mod m20261122_000018_extend_error_group;
+mod m20261122_000019_create_idle_policy;
+mod m20261122_000020_list_api_tokens;
 mod tenant;
 
 /// All steps, in order.
@@ -48,6 +52,10 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000013_extend_task_group::Migration),
             Box::new(m20261121_000014_order_clusters::Migration),
             Box::new(m20261122_000015_list_by_account::Migration),
+            Box::new(m20261122_000017_create_cluster_tag::Migration),
+            Box::new(m20261122_000018_extend_error_group::Migration),
+            Box::new(m20261122_000019_create_idle_policy::Migration),
+            Box::new(m20261122_000020_list_api_tokens::Migration),
         ]
     }
 }

@@ -3,7 +3,7 @@
 use entity::api_token::Scope;
 use harness::TestApp;
 use reqwest::{Method, header};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -82,5 +82,133 @@ async fn an_expired_or_revoked_token_is_as_good_as_none() {
         expired.1,
         "and as one that never was"
     );
+    app.stop().await;
+}
+
+const CREATE: &str = "mutation($input: CreateTokenInput!) { createToken(input: $input) {
+    secret token { identifier label scopes user { name } createdAt expiresAt revokedAt } userErrors { field code message } } }";
+
+const REVOKE: &str = "mutation($identifier: String!) { revokeToken(identifier: $identifier) {
+    token { identifier revokedAt } userErrors { code } } }";
+
+const TOKENS: &str =
+    "query($first: Int, $after: String) { viewer { account { tokens(first: $first, after: $after) {
+    totalCount pageInfo { hasNextPage endCursor } nodes { identifier label revokedAt expiresAt } } } } }";
+
+#[tokio::test]
+async fn a_token_that_was_made_is_shown_once_and_ends_at_once() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let own = ada.secret().split('-').next().unwrap().to_owned();
+    app.set_clock("2026-11-20T12:00:01Z");
+    let input = json!({ "label": "nightly etl", "scopes": ["READ", "INGEST", "READ"], "expiresAt": "2026-12-20T00:00:00Z" });
+    let mut made = ada.query(CREATE, json!({ "input": input })).await["createToken"].take();
+    let secret = made["secret"].take().as_str().unwrap().to_owned();
+    let identifier = secret.split('-').next().unwrap().to_owned();
+    let expected = json!({ "secret": null, "userErrors": [], "token": {
+        "identifier": identifier, "label": "nightly etl", "scopes": ["INGEST", "READ"], "user": { "name": "ada" },
+        "createdAt": "2026-11-20T12:00:01+00:00", "expiresAt": "2026-12-20T00:00:00+00:00", "revokedAt": null } });
+    assert_eq!(made, expected);
+
+    let list =
+        async |variables: Value| ada.query(TOKENS, variables).await["viewer"]["account"]["tokens"].take();
+    let page = list(json!({ "first": 1 })).await;
+    assert_eq!((&page["totalCount"], &page["pageInfo"]["hasNextPage"]), (&json!(2), &json!(true)));
+    assert_eq!(page["nodes"][0]["identifier"], identifier.as_str());
+    let next = list(json!({ "first": 1, "after": page["pageInfo"]["endCursor"] })).await;
+    assert_eq!(
+        (&next["nodes"][0]["identifier"], &next["pageInfo"]["hasNextPage"]),
+        (&json!(own), &json!(false))
+    );
+    let rows = entity::api_token::Entity::find().all(&app.database.connection().await).await.unwrap();
+    let half = secret.split_once('-').unwrap().1;
+    assert!(
+        !format!("{rows:?} {page} {next}").contains(half),
+        "the secret is stored in clear or shown again"
+    );
+
+    let member = ada.with_token(secret);
+    let viewer = async || {
+        let ask = member.request(Method::POST, "/graphql").json(&json!({ "query": "{ viewer { scopes } }" }));
+        let answer = ask.send().await.unwrap();
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap()["data"]["viewer"]["scopes"].take())
+    };
+    assert_eq!(viewer().await, (200, json!(["INGEST", "READ"])));
+    app.set_clock("2026-11-20T12:00:02Z");
+    let ended = json!({ "token": { "identifier": identifier, "revokedAt": "2026-11-20T12:00:02+00:00" }, "userErrors": [] });
+    assert_eq!(ada.query(REVOKE, json!({ "identifier": identifier })).await["revokeToken"], ended);
+    assert_eq!(viewer().await, (401, Value::Null));
+    app.set_clock("2026-11-20T12:00:03Z");
+    let again = ada.query(REVOKE, json!({ "identifier": identifier })).await["revokeToken"].take();
+    assert_eq!(again, ended, "when it ended does not change");
+    for nothing in ["nobody", "", "x-y", "a\u{0}b", &"x".repeat(100)] {
+        let answer = ada.ask(REVOKE, json!({ "identifier": nothing })).await;
+        assert_eq!(answer["errors"][0]["extensions"]["code"], "NOT_FOUND", "{nothing}: {answer}");
+    }
+    // Somebody may end the token they ask with.
+    let answer = ada.query(REVOKE, json!({ "identifier": own })).await;
+    assert_eq!(answer["revokeToken"]["token"]["identifier"], own.as_str());
+    let ask = ada.request(Method::POST, "/graphql").json(&json!({ "query": "{ viewer { scopes } }" }));
+    assert_eq!(ask.send().await.unwrap().status(), 401);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_is_refused_with_every_field_named() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let long = "x".repeat(201);
+    for (input, wrong) in [
+        (json!({ "scopes": [] }), json!([["scopes", "NO_SCOPE"]])),
+        (json!({ "scopes": ["READ"], "label": long }), json!([["label", "LABEL_INVALID"]])),
+        (json!({ "scopes": ["READ"], "label": "a\u{0}" }), json!([["label", "LABEL_INVALID"]])),
+        (
+            json!({ "scopes": ["READ"], "expiresAt": "2026-11-20T12:00:00Z" }),
+            json!([["expiresAt", "EXPIRED"]]),
+        ),
+        (
+            json!({ "scopes": [], "label": long, "expiresAt": "1970-01-01T00:00:00Z" }),
+            json!([["label", "LABEL_INVALID"], ["scopes", "NO_SCOPE"], ["expiresAt", "EXPIRED"]]),
+        ),
+    ] {
+        let answer = ada.query(CREATE, json!({ "input": input })).await["createToken"].take();
+        let errors = answer["userErrors"].as_array().unwrap().iter();
+        let errors = json!(errors.map(|error| json!([error["field"], error["code"]])).collect::<Vec<_>>());
+        assert_eq!(
+            (&errors, &answer["secret"], &answer["token"]),
+            (&wrong, &Value::Null, &Value::Null),
+            "{input}"
+        );
+    }
+    let tokens = ada.query(TOKENS, json!({})).await;
+    assert_eq!(tokens["viewer"]["account"]["tokens"]["totalCount"], 1);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn an_account_has_a_bounded_number_of_good_tokens() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let connection = app.database.connection().await;
+    let row = entity::api_token::Entity::find().one(&connection).await.unwrap().unwrap();
+    let rows = (1..1_000_u128).map(|number| {
+        let mut copy = row.clone().into_active_model().reset_all();
+        copy.id = Set(entity::ids::ApiTokenId(uuid::Uuid::from_u128(number)));
+        copy.identifier = Set(format!("copy{number}"));
+        copy
+    });
+    for rows in rows.collect::<Vec<_>>().chunks(200) {
+        entity::api_token::Entity::insert_many(rows.to_vec())
+            .exec_without_returning(&connection)
+            .await
+            .unwrap();
+    }
+    let create = async || {
+        let answer = ada.query(CREATE, json!({ "input": { "scopes": ["READ"] } })).await;
+        answer["createToken"]["userErrors"].clone()
+    };
+    assert_eq!(create().await[0]["code"], "TOO_MANY");
+    ada.query(REVOKE, json!({ "identifier": "copy7" })).await;
+    assert_eq!(create().await, json!([]));
     app.stop().await;
 }

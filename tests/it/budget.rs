@@ -91,6 +91,42 @@ async fn a_heat_map_of_members_and_days_costs_one_statement() {
 }
 
 #[tokio::test]
+async fn what_people_write_and_what_clusters_cost_is_read_for_a_page_at_once() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for cluster in 0..12_u32 {
+        let report = ReportBuilder::new(&format!("Scheduler-{cluster}"), 1)
+            .with("/usage", vec![usage(1, 1), usage(30, 2)]);
+        let number = ada.reported(&report.build()).await;
+        let found = ada
+            .query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() }))
+            .await;
+        let write = "mutation($id: ID!) { setClusterTags(cluster: $id, tags: [{ key: \"team\", value: \"risk\" }, { key: \"x\" }]) {
+            userErrors { field } } setClusterNotes(cluster: $id, text: \"a note\") { userErrors { field } } }";
+        ada.query(write, json!({ "id": found["cluster"]["id"] })).await;
+    }
+    let query = "query($filter: ClusterFilter, $field: ClusterOrderField!) { viewer { account {
+        clusters(first: 50, filter: $filter, orderBy: { field: $field }) {
+            nodes { tags { key value } notes { text changedBy { name } } } } } } }";
+    let tags =
+        json!({ "tags": { "any": [{ "key": "team" }], "all": [{ "key": "x" }], "none": [{ "key": "y" }] } });
+    let cost_of = json!({ "minCost": { "amount": 0.15 } });
+    for (filter, field, statements, what) in [
+        (json!({}), "STARTED_AT", 4, "the page, tags, notes, and who wrote them"),
+        (tags, "STARTED_AT", 4, "the same"),
+        (cost_of, "STARTED_AT", 5, "and the rates"),
+        (json!({ "minCost": { "amount": 0.1 } }), "COST", 5, "and the rates once"),
+    ] {
+        let (found, answer) = cost(&app, &ada, query, json!({ "filter": filter, "field": field })).await;
+        let nodes = answer["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap();
+        assert_eq!(nodes.len(), 12, "{filter}");
+        assert!(nodes.iter().all(|node| node["notes"]["text"] == "a note" && node["tags"][1]["key"] == "x"));
+        assert_eq!(found, SIGN_IN + statements, "{what}");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn a_drill_down_costs_one_statement_a_list() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;

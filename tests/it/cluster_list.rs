@@ -1,6 +1,6 @@
 //! Lists of clusters: which pass a filter, in what order, and what they come to.
 
-use harness::{Member, ReportBuilder, TestApp, uuid};
+use harness::{Member, ReportBuilder, TestApp, usage, uuid};
 use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 
@@ -241,9 +241,131 @@ async fn a_wrong_filter_is_refused_and_named() {
         ),
         (json!({ "users": vec!["x"; 101] }), "argument 'users': must be at most 100"),
         (json!({ "users": ["x"] }), "there is no such user"),
+        (json!({ "minCost": { "amount": -0.1 } }), "argument 'amount': must be between 0 and 1000000000000"),
+        (
+            json!({ "minCost": { "amount": 1, "currency": "usd" } }),
+            "argument 'currency': must be three capital letters, as in USD",
+        ),
     ] {
         let answer = ada.ask(LIST, json!({ "filter": filter })).await;
         assert_eq!(answer["errors"][0]["message"], message, "{filter}");
+    }
+    for (order, message) in [
+        (
+            json!({ "field": "COST", "currency": "EURO" }),
+            "argument 'currency': must be three capital letters, as in USD",
+        ),
+        (json!({ "currency": "EUR" }), "argument 'currency': is for the order COST alone"),
+    ] {
+        let answer = ada.ask(LIST, json!({ "order": order })).await;
+        assert_eq!(answer["errors"][0]["message"], message, "{order}");
+    }
+    app.stop().await;
+}
+
+const RATE: &str =
+    "mutation($input: CostRateInput!) { setCostRate(input: $input) { userErrors { message } } }";
+
+#[tokio::test]
+async fn clusters_are_found_and_ordered_by_what_they_cost_in_a_currency() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    // Hour 23 is the last one of the 20th: each hour a worker, two GiB and so many threads.
+    for (second, name, hours) in [
+        (1, "a", vec![usage(23, 4)]),
+        (2, "b", vec![usage(23, 1), usage(24, 2)]),
+        (3, "c", vec![]),
+        (4, "d", vec![usage(24, 6)]),
+    ] {
+        app.set_clock(&format!("2026-11-20T12:00:0{second}Z"));
+        ada.reported(&ReportBuilder::new(name, 1).with("/usage", hours).build()).await;
+    }
+    let check = async |cases: &[(Value, &str)]| {
+        for (variables, expected) in cases {
+            assert_eq!(list(&ada, variables.clone()).await.0, *expected, "{variables}");
+        }
+    };
+    let least = |amount: f64, currency: Option<&str>| json!({ "filter": { "minCost": { "amount": amount, "currency": currency } } });
+    let by_cost = |currency: Option<&str>, direction: &str| json!({ "order": { "field": "COST", "currency": currency, "direction": direction } });
+    // Estimated at 0.05 USD a thread-hour: 0.2, 0.15, nothing and 0.3.
+    check(&[
+        (least(0.0, None), "a b c d"),
+        (least(0.15, None), "a b d"),
+        (least(0.150_000_001, None), "a d"),
+        (least(0.2, Some("USD")), "a d"),
+        (least(0.000_000_001, Some("EUR")), ""),
+        (by_cost(None, "ASC"), "c b a d"),
+        (by_cost(Some("USD"), "DESC"), "d a b c"),
+        (by_cost(Some("EUR"), "ASC"), "a b c d"),
+    ])
+    .await;
+    // On the 21st b costs 2 x 0.1 + 2 x 0.01 + 0.5 = 0.72 EUR and d 1.12; what is left in USD is 0.2 of a and 0.05 of b.
+    let rate = json!({ "validFrom": "2026-11-21", "currency": "EUR", "perThreadHour": 0.1, "perGibHour": 0.01, "perWorkerHour": 0.5 });
+    ada.query(RATE, json!({ "input": rate })).await;
+    check(&[
+        (least(0.72, Some("EUR")), "b d"),
+        (least(0.720_000_001, Some("EUR")), "d"),
+        (least(0.05, Some("USD")), "a b"),
+        (by_cost(Some("EUR"), "ASC"), "a c b d"),
+        (by_cost(Some("USD"), "ASC"), "c d b a"),
+        (least(0.05, None), "a b"),
+    ])
+    .await;
+    // Tomorrow the rate is the one that is valid.
+    app.set_clock("2026-11-21T00:00:00Z");
+    check(&[(least(0.05, None), "b d"), (by_cost(None, "DESC"), "d b c a")]).await;
+    // What was paid and what is estimated count together where both are in one currency: b costs 0.05 + 2.
+    let rate = json!({ "validFrom": "2026-11-21", "currency": "USD", "perThreadHour": 1 });
+    ada.query(RATE, json!({ "input": rate })).await;
+    check(&[
+        (least(2.05, None), "b d"),
+        (least(2.050_000_001, None), "d"),
+        (by_cost(Some("USD"), "DESC"), "d b a c"),
+        (json!({ "filter": { "minCost": { "amount": 0.1 }, "hasErrors": false, "search": "b" } }), "b"),
+    ])
+    .await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn the_order_by_cost_is_that_of_the_costs_that_are_shown() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let rates = [("2026-11-20", 0.123_456), ("2026-11-21", 0.077_777), ("2026-11-23", 1.0 / 3.0)];
+    for (day, price) in rates {
+        let rate = json!({ "validFrom": day, "perThreadHour": price, "perGibHour": price / 7.0, "perWorkerHour": price / 13.0 });
+        ada.query(RATE, json!({ "input": rate })).await;
+    }
+    for number in 0..20_i64 {
+        let hours = (0..4).map(|day| {
+            let mut hour = usage(24 * day + number % 24, 4);
+            #[expect(clippy::cast_precision_loss, reason = "numbers of a test are small")]
+            let odd = ((number * 7_919 + day * 104_729) % 9_973) as f64;
+            (hour["thread_seconds"], hour["memory_gib_seconds"]) = (json!(odd + 0.123_457), json!(odd / 3.0));
+            hour
+        });
+        let report = ReportBuilder::new(&format!("Scheduler-{number}"), 1);
+        ada.reported(&report.with("/usage", hours.collect::<Vec<_>>()).build()).await;
+    }
+    let query = "query($least: Float!) { viewer { account { clusters(first: 100, orderBy: { field: COST },
+        filter: { minCost: { amount: $least } }) { nodes { usage { costs { amount } } } } } } }";
+    let amounts = async |least: f64| -> Vec<f64> {
+        let nodes =
+            ada.query(query, json!({ "least": least })).await["viewer"]["account"]["clusters"]["nodes"]
+                .take();
+        nodes
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|node| node["usage"]["costs"][0]["amount"].as_f64().unwrap())
+            .collect()
+    };
+    let all = amounts(0.0).await;
+    assert_eq!(all.len(), 20);
+    assert!(all.is_sorted_by(|one, next| one > next), "{all:?}");
+    for (place, amount) in all.iter().enumerate() {
+        assert_eq!(amounts(*amount).await, all[..=place], "what costs exactly so much passes");
+        assert_eq!(amounts(amount + 1e-9).await, all[..place], "and is left out by a billionth");
     }
     app.stop().await;
 }

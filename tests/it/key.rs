@@ -239,6 +239,10 @@ async fn every_table_is_encrypted_again_however_large() {
             "INSERT INTO code_snippets (account_id, hash, last_used_at, key_id, sealed) \
              SELECT account_id, 'abc', 1795176000000, 0, {blob} FROM clusters"
         ),
+        format!(
+            "INSERT INTO cluster_notes (account_id, cluster_id, user_id, changed_at, key_id, sealed) \
+             SELECT account_id, id, user_id, 0, 0, {blob} FROM clusters"
+        ),
     ] {
         connection
             .execute_unprepared(&statement)
@@ -256,7 +260,10 @@ async fn every_table_is_encrypted_again_however_large() {
     let done = app.run_jobs().await;
     assert_eq!(done.get("reencryption.log_lines"), Some(&1_250), "{done:?}");
     let one = first.primary();
-    assert_eq!(rows_by_key(&app.database).await, [(one, 1), (one, 1), (one, 3), (one, 1_250), (one, 1)]);
+    assert_eq!(
+        rows_by_key(&app.database).await,
+        [(one, 1), (one, 1), (one, 3), (one, 1_250), (one, 1), (one, 1)]
+    );
 
     let second = first.rotated();
     let app = TestApp::start_on(app.stop_keeping().await, KeySource::Ring(second.clone()), |_| {}).await;
@@ -265,11 +272,18 @@ async fn every_table_is_encrypted_again_however_large() {
     let (done, there) = tokio::join!(app.run_jobs(), other.run_jobs());
     assert!(!done.contains_key("reencryption.unreadable") && !there.contains_key("reencryption.unreadable"));
     let two = second.primary();
-    assert_eq!(rows_by_key(&app.database).await, [(two, 1), (two, 1), (two, 3), (two, 1_250), (two, 1)]);
+    assert_eq!(
+        rows_by_key(&app.database).await,
+        [(two, 1), (two, 1), (two, 3), (two, 1_250), (two, 1), (two, 1)]
+    );
     other.stop().await;
+    // A note is read again.
+    let notes = "{ viewer { account { clusters { nodes { notes { text } } } } } }";
+    let ada = app.member("bob", "ada").await;
+    let found = ada.query(notes, json!({})).await["viewer"]["account"]["clusters"]["nodes"].take();
+    assert_eq!(found, json!([{ "notes": { "text": "plain" } }]));
     // A title is read again, and without its key alone is missing.
     let groups = "{ viewer { account { errorGroups { nodes { type title } } } } }";
-    let ada = app.member("bob", "ada").await;
     let answer = ada.ask(groups, json!({})).await;
     let group = |title: Value| json!([{ "type": "ZeroDivisionError", "title": title }]);
     assert_eq!(answer["data"]["viewer"]["account"]["errorGroups"]["nodes"], group(json!("division by zero")));
@@ -380,12 +394,21 @@ async fn keys_are_rotated_and_retired_by_commands() {
     let table: Vec<Vec<&str>> = list.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(
         table[0],
-        ["key", "state", "error_occurrences", "code_snippets", "profiles", "log_lines", "error_groups"]
+        [
+            "key",
+            "state",
+            "error_occurrences",
+            "code_snippets",
+            "profiles",
+            "log_lines",
+            "error_groups",
+            "cluster_notes"
+        ]
     );
     let (new, old) = (KeyId(after.primary()).to_string(), KeyId(first).to_string());
-    assert_eq!(table[1], [&new, "encrypts", "0", "0", "0", "0", "0"]);
-    assert_eq!(table[2], [&old, "decrypts", "0", "0", "0", "0", "0"]);
-    assert_eq!(table[3], ["000000000000", "not", "encrypted", "0", "0", "0", "0", "0"]);
+    assert_eq!(table[1], [&new, "encrypts", "0", "0", "0", "0", "0", "0"]);
+    assert_eq!(table[2], [&old, "decrypts", "0", "0", "0", "0", "0", "0"]);
+    assert_eq!(table[3], ["000000000000", "not", "encrypted", "0", "0", "0", "0", "0", "0"]);
 
     for (arguments, status, message) in [
         (["key", "retire", &new], 1, "encrypts: rotate first"),

@@ -8,8 +8,8 @@ use async_graphql_parser::{
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use harness::{
-    Member, ReportBuilder, TestApp, computation, error, event, log_line, span, task_group, threads, uuid,
-    worker,
+    Member, ReportBuilder, TestApp, computation, error, event, log_line, span, task_group, threads, usage,
+    uuid, worker,
 };
 use serde_json::{Value, json};
 
@@ -22,6 +22,7 @@ async fn cluster(app: &TestApp, member: &Member, number: i32) {
         .with("/sent_at", started_at + f64::from(number % 5))
         .with("/cluster/totals/thread_seconds", 0.1 * f64::from(number * 5 % 7))
         .with("/cluster/totals/compute_seconds", 1e-3 / f64::from(1 + number % 4))
+        .with("/usage", vec![usage(1, i64::from(1 + number % 3)), usage(23, 1)])
         .with("/cluster/totals/errors", number % 2)
         .with("/cluster/totals/tasks", number * 11 % 6);
     if number % 4 != 0 {
@@ -37,7 +38,7 @@ async fn clusters(app: &TestApp, member: &Member, numbers: std::ops::Range<i32>)
     }
 }
 
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 9] = [
     "STARTED_AT",
     "ENDED_AT",
     "DURATION",
@@ -46,6 +47,7 @@ const FIELDS: [&str; 8] = [
     "ERRORS",
     "TASKS",
     "LAST_SEEN_AT",
+    "COST",
 ];
 
 const CLUSTERS: &str = "query($first: Int, $after: String, $last: Int, $before: String,

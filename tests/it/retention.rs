@@ -226,8 +226,8 @@ async fn code_and_groups_of_errors_go_by_their_last_use() {
             format!("X'{number:032x}'")
         };
         rows.run(&format!(
-            "INSERT INTO error_groups (account_id, id, origin, first_seen_at, last_seen_at, key_id, sealed) \
-             SELECT id, {id}, '{origin}', 0, {}, 0, {blob} FROM accounts",
+            "INSERT INTO error_groups (account_id, id, origin, first_seen_at, last_seen_at, key_id, sealed, status) \
+             SELECT id, {id}, '{origin}', 0, {}, 0, {blob}, 'open' FROM accounts",
             NOW - days * DAY
         ))
         .await;

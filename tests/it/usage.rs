@@ -1,7 +1,7 @@
 //! What clusters used, summed by hand: hours of single clusters, and the days of an account made of them.
 
 use entity::{function_usage_day, usage_day};
-use harness::{Member, Program, ReportBuilder, TestApp, usage};
+use harness::{Member, Program, ReportBuilder, TestApp, usage, uuid};
 use sea_orm::{ConnectionTrait, DatabaseConnection, EntityTrait, QueryOrder};
 use serde_json::{Value, json};
 
@@ -194,6 +194,152 @@ async fn a_table_of_usage_has_a_row_for_each_of_what_is_asked() {
     ] {
         let answer = ada.ask(query, variables).await;
         assert_eq!(answer["errors"][0]["message"], message);
+    }
+    app.stop().await;
+}
+
+/// Two clusters of three with tags and an environment.
+async fn labelled(app: &TestApp) -> Member {
+    let (ada, _) = two_users(app).await;
+    let tag = "mutation($id: ID!, $tags: [TagInput!]!) { setClusterTags(cluster: $id, tags: $tags) { userErrors { message } } }";
+    let nodes =
+        ada.query("{ viewer { account { clusters { nodes { id schedulerId } } } } }", json!({})).await;
+    let nodes = nodes["viewer"]["account"]["clusters"]["nodes"].clone();
+    for (scheduler, dask, tags) in [
+        ("Scheduler-1", "2026.1.0", json!([{ "key": "team", "value": "risk" }, { "key": "nightly" }])),
+        ("Scheduler-2", "2026.2.0", json!([{ "key": "team", "value": "ops" }])),
+    ] {
+        let id =
+            nodes.as_array().unwrap().iter().find(|node| node["schedulerId"] == scheduler).unwrap()["id"]
+                .clone();
+        ada.query(tag, json!({ "id": id, "tags": tags })).await;
+        // Another one beside it, of a worker.
+        let environments = json!([
+            { "id": uuid(1), "python": "3.12.1", "packages": { "dask": dask, "lz4": null } },
+            { "id": uuid(2), "python": "3.13.0", "packages": { "dask": "0.0.0" } },
+        ]);
+        let report = ReportBuilder::new(scheduler, 2)
+            .with("/cluster/environment_id", uuid(1))
+            .with("/environments", environments);
+        ada.reported(&report.build()).await;
+    }
+    ada
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+async fn a_table_of_usage_may_be_by_tag_and_version() {
+    let app = TestApp::start().await;
+    let ada = labelled(&app).await;
+    let query = r#"query($to: Date! = "2026-11-22", $by: [UsageDimension!]!, $tagKey: String, $package: String! = "dask") {
+        viewer { account { usageTable(from: "2026-11-20", to: $to, by: $by, tagKey: $tagKey, package: $package) {
+            day user { name } tag { key value } version clusters usage { clusterSeconds costs { amount } }
+            function { prefix tasks } } } } }"#;
+    // A row: what it is of, its clusters, and thread-hours or the tasks of a function.
+    let table = async |variables: Value| -> Vec<String> {
+        let before = app.statements();
+        let mut answer = ada.query(query, variables.clone()).await;
+        // Who asks, the table, and the rates.
+        assert!(app.statements() - before <= 3, "{variables}");
+        let rows = answer["viewer"]["account"]["usageTable"].take();
+        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let rows = rows.as_array().unwrap().iter().map(|row| {
+            let tag = match (&row["tag"]["key"], &row["tag"]["value"]) {
+                (Value::String(key), Value::String(value)) => format!("{key}={value}"),
+                (key, _) => text(key),
+            };
+            let day = text(&row["day"]);
+            let what = match row["usage"]["clusterSeconds"].as_f64() {
+                Some(seconds) => {
+                    // At 0.05 USD a thread-hour.
+                    let amount = row["usage"]["costs"][0]["amount"].as_f64().unwrap();
+                    assert!((amount - seconds / 3_600.0 * 0.05).abs() < 1e-9, "{row}");
+                    format!("{}", seconds / 3_600.0)
+                }
+                None => format!("{} {}", text(&row["function"]["prefix"]), row["function"]["tasks"]),
+            };
+            let (user, version) = (text(&row["user"]["name"]), text(&row["version"]));
+            format!("{} {user} {tag} {version} {}: {what}", day.rsplit('-').next().unwrap(), row["clusters"])
+        });
+        rows.collect()
+    };
+    for (variables, expected) in [
+        // A cluster with two tags is in two rows.
+        (
+            json!({ "by": ["TAG"] }),
+            vec![" - - - null: 3", " - nightly - null: 6", " - team=ops - null: 1", " - team=risk - null: 6"],
+        ),
+        // With a key it is in one, so that rows add up to all.
+        (
+            json!({ "by": ["TAG"], "tagKey": "team" }),
+            vec![" - - - null: 3", " - team=ops - null: 1", " - team=risk - null: 6"],
+        ),
+        (json!({ "by": ["TAG"], "tagKey": "nobody's" }), vec![" - - - null: 10"]),
+        (
+            json!({ "by": ["TAG", "DAY"], "tagKey": "team" }),
+            vec!["20 - team=ops - 1: 1", "20 - team=risk - 1: 4", "21 - - - 1: 3", "21 - team=risk - 1: 2"],
+        ),
+        (
+            json!({ "by": ["TAG", "USER", "HOUR"], "tagKey": "team" }),
+            vec![
+                "20 team team=ops - 1: 1",
+                "20 team team=risk - 1: 4",
+                "21 bob - - 1: 3",
+                "21 team team=risk - 1: 2",
+            ],
+        ),
+        (
+            json!({ "by": ["VERSION"] }),
+            vec![" - - - null: 3", " - - 2026.1.0 null: 6", " - - 2026.2.0 null: 1"],
+        ),
+        (
+            json!({ "by": ["VERSION", "DAY"], "package": "python" }),
+            vec!["20 - - 3.12.1 2: 5", "21 - - - 1: 3", "21 - - 3.12.1 1: 2"],
+        ),
+        (json!({ "by": ["VERSION"], "package": "lz4" }), vec![" - - - null: 10"]),
+        (json!({ "by": ["VERSION"], "package": "numpy" }), vec![" - - - null: 10"]),
+        (
+            json!({ "by": ["VERSION", "TAG", "MONTH"], "tagKey": "team" }),
+            vec!["01 - - - null: 3", "01 - team=ops 2026.2.0 null: 1", "01 - team=risk 2026.1.0 null: 6"],
+        ),
+        (
+            json!({ "by": ["TAG", "FUNCTION"], "tagKey": "team" }),
+            vec![
+                " - - - null: divide 40",
+                " - - - null: load 60",
+                " - team=ops - null: divide 40",
+                " - team=ops - null: load 60",
+                " - team=risk - null: divide 80",
+                " - team=risk - null: load 120",
+            ],
+        ),
+        (
+            json!({ "by": ["VERSION", "FUNCTION", "DAY"], "to": "2026-11-21" }),
+            vec![
+                "20 - - 2026.1.0 null: divide 40",
+                "20 - - 2026.1.0 null: load 60",
+                "20 - - 2026.2.0 null: divide 40",
+                "20 - - 2026.2.0 null: load 60",
+            ],
+        ),
+    ] {
+        assert_eq!(table(variables.clone()).await, expected, "{variables}");
+    }
+    for (variables, message) in [
+        (
+            json!({ "by": ["TAG"], "to": "2026-12-22" }),
+            "argument 'to': must be at most 31 days after 'from' for rows by tag or version",
+        ),
+        (
+            json!({ "by": ["VERSION"], "package": "x".repeat(201) }),
+            "argument 'package': must have at most 200 characters, none of them U+0000",
+        ),
+        (
+            json!({ "by": ["TAG"], "tagKey": "\u{0}" }),
+            "argument 'tagKey': must have at most 200 characters, none of them U+0000",
+        ),
+    ] {
+        assert_eq!(ada.ask(query, variables).await["errors"][0]["message"], message);
     }
     app.stop().await;
 }

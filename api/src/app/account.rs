@@ -9,7 +9,8 @@ use entity::{
     membership::{self, Role},
     user,
 };
-use uuid::Uuid;
+use rand::Rng;
+use uuid::{Builder, Uuid};
 
 use crate::{
     clock::Clock,
@@ -75,8 +76,8 @@ impl Accounts {
     /// [`AccountError::Missing`] without the account, [`AccountError::Taken`] when the user is a member already.
     pub async fn create_user(&self, name: &Slug, account: &Slug, role: Role) -> Result<UserId, AccountError> {
         let account_id = self.account(account).await?;
-        let added =
-            self.store.add_member(account_id, self.user_row(name), role, self.clock.timestamp()).await;
+        let now = self.clock.timestamp();
+        let added = self.store.add_member(account_id, new_user(name, now), role, now).await;
         added.map_err(|error| taken_if_conflict(error, format!("user '{name}' in account '{account}'")))
     }
 
@@ -100,7 +101,8 @@ impl Accounts {
         if let Some(scope) = scopes.iter().find(|scope| !covers(role, **scope)) {
             return Err(AccountError::NotCovered { role, scope: *scope });
         }
-        let (token, row) = self.token_row(account_id, user.id, scopes, label, expires_at);
+        let now = self.clock.timestamp();
+        let (token, row) = new_token((account_id, user.id), scopes, label, expires_at, now);
         self.store.add_api_token(row).await?;
         Ok(token)
     }
@@ -115,7 +117,7 @@ impl Accounts {
         }
         let now = self.clock.timestamp();
         let account = self.account_row(&DEFAULT_ACCOUNT);
-        let user = self.user_row(&DEFAULT_USER);
+        let user = new_user(&DEFAULT_USER, now);
         let member = membership::Model {
             account_id: account.id,
             user_id: user.id,
@@ -123,7 +125,8 @@ impl Accounts {
             created_at: now,
         };
         let scopes = [Scope::Ingest, Scope::Read, Scope::Admin];
-        let (token, row) = self.token_row(account.id, user.id, &scopes, DEFAULT_LABEL.to_owned(), None);
+        let of = (account.id, user.id);
+        let (token, row) = new_token(of, &scopes, DEFAULT_LABEL.to_owned(), None, now);
         match self.store.add_first(account, user, member, row).await {
             Ok(()) => Ok(Some(token)),
             // Another process was faster.
@@ -137,41 +140,46 @@ impl Accounts {
         account::Model { id: AccountId(Uuid::now_v7()), slug, name, created_at: self.clock.timestamp() }
     }
 
-    fn user_row(&self, name: &Slug) -> user::Model {
-        user::Model { id: UserId(Uuid::now_v7()), name: name.to_string(), created_at: self.clock.timestamp() }
-    }
-
-    fn token_row(
-        &self,
-        account_id: AccountId,
-        user_id: UserId,
-        scopes: &[Scope],
-        label: String,
-        expires_at: Option<Timestamp>,
-    ) -> (ApiToken, api_token::Model) {
-        let token = ApiToken::generate(&mut rand::rng());
-        let mut scopes = scopes.to_vec();
-        scopes.sort_unstable();
-        scopes.dedup();
-        let row = api_token::Model {
-            id: ApiTokenId(Uuid::now_v7()),
-            identifier: token.identifier().to_owned(),
-            secret_hash: token.secret_hash().to_vec(),
-            account_id,
-            user_id,
-            label,
-            scopes: Scopes(scopes),
-            created_at: self.clock.timestamp(),
-            expires_at,
-            revoked_at: None,
-        };
-        (token, row)
-    }
-
     async fn account(&self, slug: &Slug) -> Result<AccountId, AccountError> {
         let found = self.store.account_by_slug(slug).await?;
         found.map(|account| account.id).ok_or_else(|| AccountError::Missing(format!("account '{slug}'")))
     }
+}
+
+/// A user who is not stored yet. The identifier tells nothing of when it was made: who makes a user a member must not
+/// learn whether the name was known, which is a matter of other accounts.
+pub(super) fn new_user(name: &Slug, now: Timestamp) -> user::Model {
+    let mut random = [0; 16];
+    rand::rng().fill_bytes(&mut random);
+    let id = Builder::from_random_bytes(random).into_uuid();
+    user::Model { id: UserId(id), name: name.to_string(), created_at: now }
+}
+
+/// A token that is not stored yet, for a user in an account.
+pub(super) fn new_token(
+    (account_id, user_id): (AccountId, UserId),
+    scopes: &[Scope],
+    label: String,
+    expires_at: Option<Timestamp>,
+    now: Timestamp,
+) -> (ApiToken, api_token::Model) {
+    let token = ApiToken::generate(&mut rand::rng());
+    let mut scopes = scopes.to_vec();
+    scopes.sort_unstable();
+    scopes.dedup();
+    let row = api_token::Model {
+        id: ApiTokenId(Uuid::now_v7()),
+        identifier: token.identifier().to_owned(),
+        secret_hash: token.secret_hash().to_vec(),
+        account_id,
+        user_id,
+        label,
+        scopes: Scopes(scopes),
+        created_at: now,
+        expires_at,
+        revoked_at: None,
+    };
+    (token, row)
 }
 
 fn taken_if_conflict(error: StoreError, what: String) -> AccountError {

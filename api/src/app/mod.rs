@@ -1,7 +1,9 @@
 //! Operations that change something: check the rule, write in one transaction.
 
 pub mod account;
+pub(crate) mod api_token;
 mod client_span;
+pub(crate) mod member;
 mod privacy;
 mod report;
 pub mod usage;

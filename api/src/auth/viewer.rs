@@ -1,13 +1,13 @@
 //! The person or machine behind a request.
 
 use entity::{
-    account,
+    Timestamp, account,
     api_token::{Scope, Scopes},
     ids::{AccountId, ApiTokenId, UserId},
     user,
 };
 
-use crate::store::Credentials;
+use crate::{domain::role::covers, store::Credentials};
 
 /// Someone who proved who they are, and the account they signed in to.
 #[derive(Clone, Debug)]
@@ -16,13 +16,17 @@ pub struct Viewer {
     account: account::Model,
     user: user::Model,
     scopes: Scopes,
+    expires_at: Option<Timestamp>,
 }
 
 impl Viewer {
-    /// Only the authenticator makes viewers, after the credentials were verified.
+    /// Only the authenticator makes viewers, after the credentials were verified. A token is good for no more than its
+    /// user's role covers now, whatever it covered when the token was made.
     pub(super) fn verified(credentials: Credentials) -> Self {
-        let Credentials { token, account, user } = credentials;
-        Self { token_id: token.id, account, user, scopes: token.scopes }
+        let Credentials { token, account, user, role } = credentials;
+        let mut scopes = token.scopes;
+        scopes.0.retain(|scope| covers(role, *scope));
+        Self { token_id: token.id, account, user, scopes, expires_at: token.expires_at }
     }
 
     /// The token that was shown.
@@ -59,6 +63,12 @@ impl Viewer {
     #[must_use]
     pub fn scopes(&self) -> &[Scope] {
         &self.scopes.0
+    }
+
+    /// Until when the credentials are good; none for ever.
+    #[must_use]
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.expires_at
     }
 
     /// Whether the credentials may be used for `scope`.

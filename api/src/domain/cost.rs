@@ -17,6 +17,31 @@ const HOUR_US: i128 = 3_600_000_000;
 /// The highest rate that is taken, far beyond any machine's.
 pub const MAX_RATE: f64 = 1e6;
 
+/// A currency by ISO 4217: three capital letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Currency([u8; 3]);
+
+impl Currency {
+    /// A currency as it came; none if it cannot be one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let letters: [u8; 3] = text.as_bytes().try_into().ok()?;
+        letters.iter().all(u8::is_ascii_uppercase).then_some(Self(letters))
+    }
+
+    /// The letters.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("letters of ASCII are UTF-8")
+    }
+
+    /// The letters as one number.
+    #[must_use]
+    pub fn number(self) -> i64 {
+        self.0.into_iter().fold(0, |number, letter| 256 * number + i64::from(letter))
+    }
+}
+
 /// What things cost per hour, from a day on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rate {
@@ -89,6 +114,24 @@ pub fn amount(nanos: i128) -> f64 {
     nanos as f64 / NANO
 }
 
+/// Days on which things cost the same, in billionths of a currency's unit per hour.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PricedDays {
+    /// The first one.
+    pub from: i64,
+    /// The one after the last.
+    pub to: i64,
+    /// For one thread.
+    pub per_thread_hour: f64,
+    /// For one GiB of memory limit.
+    pub per_gib_hour: f64,
+    /// For one worker.
+    pub per_worker_hour: f64,
+}
+
+/// A day behind all that there are.
+const LAST_DAY: i64 = 4_000_000;
+
 /// The rates of an account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RateCard(Vec<Rate>);
@@ -99,6 +142,33 @@ impl RateCard {
     pub fn new(mut rates: Vec<Rate>) -> Self {
         rates.sort_by_key(|rate| rate.valid_from);
         Self(rates)
+    }
+
+    /// The currency in which things are paid for on a day.
+    #[must_use]
+    pub fn currency_on(&self, day: i64) -> String {
+        self.on(day).cloned().unwrap_or_else(Rate::estimate).currency
+    }
+
+    /// What things cost when they are paid for in a currency, each time with its price. Where the account has set no
+    /// rate, the guess is the price.
+    #[must_use]
+    pub fn prices(&self, currency: &str) -> Vec<PricedDays> {
+        let mut rates = vec![Rate { valid_from: 0, ..Rate::estimate() }];
+        rates.extend(self.0.iter().cloned());
+        let ends = rates.iter().skip(1).map(|next| next.valid_from).chain([LAST_DAY]).collect::<Vec<_>>();
+        let times =
+            rates.iter().zip(ends).filter(|(rate, end)| rate.currency == currency && rate.valid_from < *end);
+        let nanos = |rate: f64| (rate * NANO).round();
+        times
+            .map(|(rate, to)| PricedDays {
+                from: rate.valid_from,
+                to,
+                per_thread_hour: nanos(rate.per_thread_hour),
+                per_gib_hour: nanos(rate.per_gib_hour),
+                per_worker_hour: nanos(rate.per_worker_hour),
+            })
+            .collect()
     }
 
     fn on(&self, day: i64) -> Option<&Rate> {
@@ -208,6 +278,23 @@ mod tests {
                 assert_eq!(cost.causes.values().sum::<i128>(), cost.nanos, "{usage:?}");
             }
         }
+    }
+
+    #[test]
+    fn prices_of_a_currency_are_those_of_its_days() {
+        let card = RateCard::new(vec![rate(20, "USD", 0.3), rate(10, "EUR", 0.1), rate(30, "EUR", 0.2)]);
+        let days = |currency| -> Vec<(i64, i64, f64)> {
+            let prices = card.prices(currency).into_iter();
+            prices.map(|days| (days.from, days.to, days.per_thread_hour)).collect()
+        };
+        // Before the first rate, the guess.
+        assert_eq!(days("USD"), [(0, 10, 5e7), (20, 30, 3e8)]);
+        assert_eq!(days("EUR"), [(10, 20, 1e8), (30, LAST_DAY, 2e8)]);
+        assert_eq!(days("GBP"), []);
+        assert_eq!([9, 10, 29, 30].map(|day| card.currency_on(day)), ["USD", "EUR", "USD", "EUR"]);
+        // A rate from the first day on leaves nothing to be guessed.
+        let card = RateCard::new(vec![rate(0, "EUR", 0.1)]);
+        assert_eq!((card.prices("USD").len(), card.prices("EUR").len()), (0, 1));
     }
 
     #[test]

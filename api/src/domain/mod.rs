@@ -1,6 +1,7 @@
 //! Rules and arithmetic: no async, no SeaORM queries, no async-graphql, no clock. What comes from outside is
 //! parsed here, once, into types that need no second check.
 
+pub mod access;
 pub mod answer;
 pub mod bounded;
 pub mod client_span;
@@ -8,8 +9,10 @@ pub mod cluster_id;
 pub mod cost;
 pub mod data_class;
 pub mod environment;
+pub mod error_status;
 pub mod fine_metric;
 pub mod fingerprint;
+pub mod idle_policy;
 pub mod metric;
 pub mod profile;
 pub mod report;
@@ -20,6 +23,7 @@ pub mod series;
 pub mod slug;
 pub mod source;
 pub mod span;
+pub mod tag;
 pub mod token;
 pub mod trend;
 pub mod usage;

@@ -1,4 +1,4 @@
-//! What a member's role lets a token of theirs be used for.
+//! What a member's role lets a token of theirs be used for, and whose access a member may decide on.
 
 use entity::{api_token::Scope, membership::Role};
 
@@ -12,9 +12,37 @@ pub fn covers(role: Role, scope: Scope) -> bool {
     }
 }
 
+/// Whether a member with the role `own` may give the role `other`, and take it from somebody who has it.
+#[must_use]
+pub fn manages(own: Role, other: Role) -> bool {
+    covers(own, Scope::Admin) && rank(other) <= rank(own)
+}
+
+fn rank(role: Role) -> u8 {
+    match role {
+        Role::Viewer => 0,
+        Role::Member => 1,
+        Role::Admin => 2,
+        Role::Owner => 3,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_decides_on_more_than_they_are() {
+        let roles = [Role::Owner, Role::Admin, Role::Member, Role::Viewer];
+        for (own, managed) in [
+            (Role::Owner, [true, true, true, true]),
+            (Role::Admin, [false, true, true, true]),
+            (Role::Member, [false; 4]),
+            (Role::Viewer, [false; 4]),
+        ] {
+            assert_eq!(roles.map(|other| manages(own, other)), managed, "{own:?}");
+        }
+    }
 
     #[test]
     fn a_role_covers_what_it_says() {

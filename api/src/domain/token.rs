@@ -38,10 +38,14 @@ impl ApiToken {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (identifier, secret) = text.split_once('-')?;
-        let plausible = (1..=64).contains(&identifier.len())
-            && identifier.bytes().all(|byte| byte.is_ascii_alphanumeric())
-            && (1..=256).contains(&secret.len());
+        let plausible = Self::is_identifier(identifier) && (1..=256).contains(&secret.len());
         plausible.then(|| Self { identifier: identifier.to_owned(), secret: secret.to_owned() })
+    }
+
+    /// Whether a text can be the public half of a token.
+    #[must_use]
+    pub fn is_identifier(text: &str) -> bool {
+        (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
     }
 
     /// The public half.

@@ -1,24 +1,29 @@
 //! Accounts: the tenants.
 
-use async_graphql::{ID, Object};
+use async_graphql::{Context, ID, Object};
 use chrono::{DateTime, Utc};
 
 use super::{
     account_list::AccountLists,
+    api_token::{self, ApiToken},
     cluster_list::{self, ClusterConnection, ClusterFilter, ClusterOrder, TimeRange},
     connection::{Connection, PageArguments},
     cost::CostRate,
     data_policy::DataPolicy,
-    error::ApiError,
-    error_group::{self, ErrorGroup, ErrorOrigin},
+    error::{ApiError, Unsealed},
+    error_group::{self, ErrorGroup, ErrorGroupArguments, ErrorOrigin},
+    error_status::ErrorGroupStatus,
     function::{self, Function},
     id::GlobalId,
+    idle_policy::IdlePolicy,
     list::Items,
+    member::{self, Member},
+    mutation::admin,
     scalar::Date,
     scope::AccountScope,
     statistics::Statistics,
     usage::{self, Usage},
-    usage_table::{self, UsageDimension, UsageRow},
+    usage_table::{self, TableArguments, UsageDimension, UsageRow},
 };
 
 /// An account: everything in it is seen by all of its members and by nobody else.
@@ -80,8 +85,15 @@ impl Account {
             default_with = "vec![UsageDimension::Day]"
         )]
         by: Vec<UsageDimension>,
+        #[graphql(
+            desc = "For rows by TAG, only tags with this key; a cluster has one at the most, so rows add up."
+        )]
+        tag_key: Option<String>,
+        #[graphql(desc = "For rows by VERSION, the package; `python` for Python itself.", default = "dask")]
+        package: String,
     ) -> Result<Items<UsageRow>, ApiError> {
-        usage_table::table(&self.0, usage::days(Some(from), Some(to)), &by).await.map(Items)
+        let days = usage::days(Some(from), Some(to));
+        usage_table::table(&self.0, TableArguments { days, by, tag_key, package }).await.map(Items)
     }
 
     /// What its functions used, those that computed longest first. Up to a minute old.
@@ -140,9 +152,12 @@ impl Account {
         types: Option<Vec<String>>,
         #[graphql(desc = "Only groups whose newest error happened in this time, by its scheduler's clock.")]
         last_seen_in: Option<TimeRange>,
+        #[graphql(desc = "Only those of which one of these is to be thought; all if absent.")] status: Option<
+            Vec<ErrorGroupStatus>,
+        >,
     ) -> Result<Connection<ErrorGroup>, ApiError> {
-        let page = PageArguments { first, after, last, before };
-        error_group::groups(&self.0, origin, types, last_seen_in, page).await
+        let arguments = ErrorGroupArguments { origin, types, last_seen_in, status };
+        error_group::groups(&self.0, arguments, PageArguments { first, after, last, before }).await
     }
 
     #[graphql(flatten)]
@@ -154,5 +169,43 @@ impl Account {
     /// What it accepts of each class of data, and for how long it keeps it.
     async fn data_policies(&self) -> Result<Vec<DataPolicy>, ApiError> {
         DataPolicy::all(&self.0).await
+    }
+
+    /// What it wants of clusters that have nothing to do.
+    async fn idle_policy(&self) -> Result<IdlePolicy, ApiError> {
+        IdlePolicy::of(&self.0).await
+    }
+
+    /// Who belongs to it, in the order in which they came. Null, with an error, for a token without the scope `admin`.
+    async fn members(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Unsealed<Connection<Member>> {
+        if let Err(error) = admin(context) {
+            return Some(Err(error));
+        }
+        Some(member::members(&self.0, PageArguments { first, after, last, before }).await)
+    }
+
+    /// The tokens of its members, the newest first, with those that were revoked or have expired. Null, with an error, for a
+    /// token without the scope `admin`.
+    async fn tokens(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Unsealed<Connection<ApiToken>> {
+        if let Err(error) = admin(context) {
+            return Some(Err(error));
+        }
+        Some(api_token::tokens(&self.0, PageArguments { first, after, last, before }).await)
     }
 }

@@ -123,7 +123,7 @@ impl AccountLists {
         let request = PageArguments { first, after, last, before }.request(sort)?;
         few("states", states.as_deref())?;
         let of = AccountComputations {
-            clusters: self.clusters(clusters)?,
+            clusters: self.clusters(clusters).await?,
             started_in: milliseconds(started_in),
             states: states.map(|states| states.into_iter().map(Into::into).collect()),
         };
@@ -159,7 +159,7 @@ impl AccountLists {
         let sort = SpanSort::NewestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(sort)?;
         let of = AccountSpans {
-            clusters: self.clusters(clusters)?,
+            clusters: self.clusters(clusters).await?,
             enqueued_in: milliseconds(enqueued_in),
             filter: SpanFilter { roots, tags: tags.unwrap_or_default().check()? },
         };
@@ -187,7 +187,7 @@ impl AccountLists {
         let Ok(limit @ 1..=1_000) = u64::try_from(first) else {
             return Err(invalid("first", "must be from 1 to 1000".to_owned()));
         };
-        let (clusters, prefix) = (self.clusters(clusters)?, prefix.unwrap_or_default());
+        let (clusters, prefix) = (self.clusters(clusters).await?, prefix.unwrap_or_default());
         storable("prefix", &prefix)?;
         let tags = self.0.store.span_tags(&clusters, milliseconds(enqueued_in), &prefix, limit).await?;
         Ok(tags.into_iter().map(SpanTag).collect())
@@ -222,7 +222,7 @@ impl AccountLists {
         let request = PageArguments { first, after, last, before }.request(sort)?;
         few("types", types.as_deref())?;
         let of = AccountErrors {
-            clusters: self.clusters(clusters)?,
+            clusters: self.clusters(clusters).await?,
             at: milliseconds(at),
             origin: origin.map(Into::into),
             types,
@@ -258,7 +258,7 @@ impl AccountLists {
         let sort = EventSort::OldestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(sort)?;
         few("topics", topics.as_deref())?;
-        let of = AccountEvents { clusters: self.clusters(clusters)?, at: milliseconds(at), topics };
+        let of = AccountEvents { clusters: self.clusters(clusters).await?, at: milliseconds(at), topics };
         let page = self.0.store.account_event_page(&of, sort, &request).await?;
         let store = self.0.store.clone();
         let total = counted(move || {
@@ -300,7 +300,7 @@ impl AccountLists {
         at_most("sources", sources.as_deref(), 20)?;
         let sources = sources.map(|sources| sources.into_iter().map(Into::into).collect());
         let of = AccountLogs {
-            clusters: self.clusters(clusters)?,
+            clusters: self.clusters(clusters).await?,
             at: milliseconds(at),
             filter: LogFilter { levels, sources, worker: None },
         };
@@ -316,8 +316,8 @@ impl AccountLists {
 }
 
 impl AccountLists {
-    fn clusters(&self, filter: Option<ClusterFilter>) -> Result<store::ClusterFilter, ApiError> {
-        filter.unwrap_or_default().check(&self.0)
+    async fn clusters(&self, filter: Option<ClusterFilter>) -> Result<store::ClusterFilter, ApiError> {
+        filter.unwrap_or_default().check(&self.0).await
     }
 
     /// What texts are searched for, of which a request may do so much.

@@ -12,6 +12,8 @@ use super::{
     account_list::at_most,
     answer::Answers,
     client::Client,
+    cluster_note::ClusterNotes,
+    cluster_tag::{self, Tag},
     computation::Computation,
     connection::{Connection, PageArguments, connect},
     data_policy::PrivacyReceipt,
@@ -157,6 +159,16 @@ impl Cluster {
     /// Since when it had no work, as of the last report; null while it had some.
     async fn idle_since(&self) -> Option<DateTime<Utc>> {
         self.row.idle_since.map(|time| time.0)
+    }
+
+    /// What people called it, by key.
+    async fn tags(&self) -> Result<Vec<Tag>, ApiError> {
+        cluster_tag::tags(&self.scope, self.row.id).await
+    }
+
+    /// What people wrote about it; null when they did not.
+    async fn notes(&self) -> Result<Option<ClusterNotes>, ApiError> {
+        ClusterNotes::of(&self.scope, self.row.id).await
     }
 
     /// The state of the last report; null once it closed.

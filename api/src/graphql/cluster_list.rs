@@ -6,13 +6,17 @@ use entity::ids::UserId;
 
 use super::{
     cluster::{Cluster, ClusterState},
+    cluster_tag::ClusterTagFilter,
     connection::{Connection, PageArguments},
     error::ApiError,
     id::GlobalId,
     scalar::BigInt,
     scope::AccountScope,
 };
-use crate::store::{self, AccountStore, ClusterSort, ClusterSortBy, VersionFilter};
+use crate::{
+    domain::cost::{Currency, RateCard},
+    store::{self, AccountStore, ClusterSort, ClusterSortBy, CostAtLeast, VersionFilter},
+};
 
 /// Users a filter names at the most, since each is a value of the statement.
 const MAX_USERS: usize = 100;
@@ -22,6 +26,9 @@ const MAX_TEXT: usize = 200;
 
 /// Longer than any cluster runs, and far from what is too large for a number of milliseconds.
 const MAX_SECONDS: f64 = 1e12;
+
+/// More than anything costs.
+const MAX_AMOUNT: f64 = 1e12;
 
 /// A page of clusters, with what all clusters of the list come to.
 pub(super) type ClusterConnection = Connection<Cluster, Aggregates>;
@@ -48,6 +55,20 @@ pub(super) struct ClusterFilter {
     search: Option<String>,
     /// Only clusters whose scheduler runs on this package.
     package: Option<PackageFilter>,
+    /// Only clusters with these tags.
+    tags: Option<ClusterTagFilter>,
+    /// Only clusters that cost at least so much.
+    min_cost: Option<MinCost>,
+}
+
+/// An amount of money that something has to reach. What the account has a rate for and what is estimated count together,
+/// as far as either is in the currency; what is in others does not count.
+#[derive(Debug, InputObject)]
+pub(super) struct MinCost {
+    /// The amount, in units of the currency, from 0 to a million million.
+    amount: f64,
+    /// The currency: three capital letters, by ISO 4217. That of the rate valid today if not given.
+    currency: Option<String>,
 }
 
 /// A time: from a moment to before another. It is open where one is not given.
@@ -71,7 +92,7 @@ pub(super) struct PackageFilter {
 }
 
 /// How clusters are ordered. Those that are equal come in the order of their `number`.
-#[derive(Clone, Copy, Debug, Default, InputObject)]
+#[derive(Clone, Debug, Default, InputObject)]
 pub(super) struct ClusterOrder {
     /// By what.
     #[graphql(default)]
@@ -79,11 +100,12 @@ pub(super) struct ClusterOrder {
     /// In which direction.
     #[graphql(default)]
     direction: OrderDirection,
+    /// For the order COST, the currency: three capital letters, by ISO 4217. That of the rate valid today if not given.
+    currency: Option<String>,
 }
 
 /// By what clusters can be ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
-#[graphql(remote = "ClusterSortBy")]
 pub(super) enum ClusterOrderField {
     /// When the scheduler started.
     #[default]
@@ -103,6 +125,8 @@ pub(super) enum ClusterOrderField {
     Tasks,
     /// When the server last heard of it.
     LastSeenAt,
+    /// What it cost in one currency; estimates and what was paid in it together, and what was paid in others not at all.
+    Cost,
 }
 
 /// The direction of an order.
@@ -115,9 +139,25 @@ pub(super) enum OrderDirection {
     Desc,
 }
 
-impl From<ClusterOrder> for ClusterSort {
-    fn from(order: ClusterOrder) -> Self {
-        Self { by: order.field.into(), descending: order.direction == OrderDirection::Desc }
+impl ClusterOrder {
+    async fn check(&self, scope: &AccountScope) -> Result<ClusterSort, ApiError> {
+        if self.field != ClusterOrderField::Cost && self.currency.is_some() {
+            return Err(invalid("currency", "is for the order COST alone"));
+        }
+        let by = match self.field {
+            ClusterOrderField::StartedAt => ClusterSortBy::StartedAt,
+            ClusterOrderField::EndedAt => ClusterSortBy::EndedAt,
+            ClusterOrderField::Duration => ClusterSortBy::Duration,
+            ClusterOrderField::ThreadSeconds => ClusterSortBy::ThreadSeconds,
+            ClusterOrderField::ComputeSeconds => ClusterSortBy::ComputeSeconds,
+            ClusterOrderField::Errors => ClusterSortBy::Errors,
+            ClusterOrderField::Tasks => ClusterSortBy::Tasks,
+            ClusterOrderField::LastSeenAt => ClusterSortBy::LastSeenAt,
+            ClusterOrderField::Cost => {
+                ClusterSortBy::Cost(currency(scope, scope.rates().await?, self.currency.as_deref())?)
+            }
+        };
+        Ok(ClusterSort { by, descending: self.direction == OrderDirection::Desc })
     }
 }
 
@@ -128,10 +168,16 @@ pub(super) async fn clusters(
     order: ClusterOrder,
     page: PageArguments,
 ) -> Result<ClusterConnection, ApiError> {
-    let sort = order.into();
+    let sort = order.check(scope).await?;
     let request = page.request(sort)?;
-    let filter = filter.check(scope)?;
-    let page = scope.store.cluster_page(&filter, sort, &request).await?;
+    let filter = filter.check(scope).await?;
+    let page = match sort.by {
+        ClusterSortBy::Cost(currency) => {
+            let prices = scope.rates().await?.prices(currency.as_str());
+            scope.store.cluster_page_by_cost(&filter, &prices, sort, &request).await?
+        }
+        _ => scope.store.cluster_page(&filter, sort, &request).await?,
+    };
     let aggregates = Aggregates { store: scope.store.clone(), filter: filter.clone() };
     let store = scope.store.clone();
     let total = Box::new(move || {
@@ -144,11 +190,15 @@ pub(super) async fn clusters(
 
 impl ClusterFilter {
     /// The same as the store asks it.
-    pub(super) fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
+    pub(super) async fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
         let users = self.users.map(|users| of_account(scope, &users)).transpose()?;
         if let Some(text) = &self.search {
             bounded_text("search", text)?;
         }
+        let cost = match self.min_cost {
+            Some(cost) => Some(cost.check(scope, scope.rates().await?)?),
+            None => None,
+        };
         Ok(store::ClusterFilter {
             states: self.states.map(|states| states.into_iter().map(Into::into).collect()),
             users,
@@ -169,8 +219,28 @@ impl ClusterFilter {
             has_errors: self.has_errors,
             search: self.search,
             package: self.package.map(PackageFilter::check).transpose()?,
+            tags: self.tags.map(ClusterTagFilter::check).transpose()?,
+            cost,
         })
     }
+}
+
+impl MinCost {
+    fn check(&self, scope: &AccountScope, rates: &RateCard) -> Result<CostAtLeast, ApiError> {
+        if !(0.0..=MAX_AMOUNT).contains(&self.amount) {
+            return Err(invalid("amount", &format!("must be between 0 and {MAX_AMOUNT}")));
+        }
+        let currency = currency(scope, rates, self.currency.as_deref())?;
+        Ok(CostAtLeast { prices: rates.prices(currency.as_str()), nanos: (self.amount * 1e9).round() })
+    }
+}
+
+/// The currency that was given, or that of the rate valid today.
+fn currency(scope: &AccountScope, rates: &RateCard, given: Option<&str>) -> Result<Currency, ApiError> {
+    let today = scope.now.timestamp().div_euclid(86_400);
+    let currency = given.map_or_else(|| rates.currency_on(today), str::to_owned);
+    let wrong = || invalid("currency", "must be three capital letters, as in USD");
+    Currency::parse(&currency).ok_or_else(wrong)
 }
 
 impl TimeRange {

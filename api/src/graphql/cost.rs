@@ -4,7 +4,7 @@ use async_graphql::{Enum, InputObject, Object, SimpleObject};
 
 use super::scalar::Date;
 use crate::domain::{
-    cost::{self, Basis, MAX_RATE, Rate},
+    cost::{self, Basis, Currency, MAX_RATE, Rate},
     usage,
 };
 
@@ -130,7 +130,7 @@ impl CostRateInput {
     /// The rate, or everything that is wrong with it.
     pub(super) fn check(self) -> Result<Rate, Vec<UserError>> {
         let mut errors = Vec::new();
-        if self.currency.len() != 3 || !self.currency.bytes().all(|letter| letter.is_ascii_uppercase()) {
+        if Currency::parse(&self.currency).is_none() {
             errors.push(UserError::new("currency", "must be three capital letters, as in USD"));
         }
         for (field, rate) in [

@@ -18,13 +18,18 @@ use super::{
     connection::{Connection, PageArguments, connect},
     error::{ApiError, Unsealed},
     error_occurrence::ErrorOccurrence,
+    error_status::ErrorGroupStatus,
     id::GlobalId,
-    loaders::{CountsOf, Reader},
+    loaders::{CountsOf, Reader, RegressionOf},
     scalar::BigInt,
     scope::AccountScope,
+    user::User,
 };
 use crate::{
-    domain::trend::{MAX_STRETCHES, Step, Stretches},
+    domain::{
+        error_status::ErrorStatus,
+        trend::{MAX_STRETCHES, Step, Stretches},
+    },
     store::{ErrorGroupCounts, ErrorGroupFilter, ErrorGroupSort, ErrorParent, ErrorSort, StoreError},
 };
 
@@ -41,6 +46,10 @@ impl ErrorGroup {
 
     pub(super) async fn find(scope: &AccountScope, id: ErrorGroupId) -> Result<Option<Self>, ApiError> {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
+    }
+
+    fn status_now(&self) -> ErrorStatus {
+        ErrorStatus::of(self.row.status, self.row.resolved_until, self.row.last_seen_at)
     }
 
     async fn counts(&self) -> Result<ErrorGroupCounts, ApiError> {
@@ -82,6 +91,35 @@ impl ErrorGroup {
     /// When the last of these errors happened, by the clock of its scheduler.
     async fn last_seen_at(&self) -> DateTime<Utc> {
         self.row.last_seen_at.0
+    }
+
+    /// What is to be thought of it.
+    async fn status(&self) -> ErrorGroupStatus {
+        self.status_now().into()
+    }
+
+    /// When somebody last said what is to be thought of it, by the server's clock; null while nobody did.
+    async fn status_changed_at(&self) -> Option<DateTime<Utc>> {
+        self.row.status_changed_at.map(|at| at.0)
+    }
+
+    /// Who said it; null while nobody did, and when the user left the account.
+    async fn status_changed_by(&self) -> Result<Option<User>, ApiError> {
+        match self.row.status_changed_by {
+            Some(user) => User::find(&self.scope, user).await,
+            None => Ok(None),
+        }
+    }
+
+    /// When the first of these errors happened after the group was resolved, by the clock of its scheduler; null unless
+    /// the status is REGRESSED.
+    async fn regressed_at(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
+        if self.status_now() != ErrorStatus::Regressed {
+            return Ok(None);
+        }
+        let first = self.scope.loader.load_one(RegressionOf(self.row.id)).await?;
+        // The errors themselves may be gone by their age.
+        Ok(Some(first.unwrap_or(self.row.last_seen_at).0))
     }
 
     /// How many of these errors are stored.
@@ -181,21 +219,29 @@ impl Loader<TrendOf> for Reader {
     }
 }
 
+/// Which groups of errors a list has.
+pub(super) struct ErrorGroupArguments {
+    pub(super) origin: Option<ErrorOrigin>,
+    pub(super) types: Option<Vec<String>>,
+    pub(super) last_seen_in: Option<TimeRange>,
+    pub(super) status: Option<Vec<ErrorGroupStatus>>,
+}
+
 /// A page of the account's groups of errors.
 pub(super) async fn groups(
     scope: &AccountScope,
-    origin: Option<ErrorOrigin>,
-    types: Option<Vec<String>>,
-    last_seen_in: Option<TimeRange>,
+    arguments: ErrorGroupArguments,
     page: PageArguments,
 ) -> Result<Connection<ErrorGroup>, ApiError> {
     let sort = ErrorGroupSort::LastSeenFirst;
     let request = page.request(sort)?;
+    let ErrorGroupArguments { origin, types, last_seen_in, status } = arguments;
     at_most("types", types.as_deref(), 100)?;
     let filter = ErrorGroupFilter {
         origin: origin.map(Into::into),
         types,
         seen_in: last_seen_in.map_or((None, None), TimeRange::milliseconds),
+        statuses: status.map(|statuses| statuses.into_iter().map(Into::into).collect()),
     };
     let page = scope.store.error_group_page(&filter, sort, &request).await?;
     let store = scope.store.clone();

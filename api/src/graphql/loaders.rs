@@ -8,14 +8,14 @@ use std::{
 
 use async_graphql::dataloader::Loader;
 use entity::{
-    cluster, computation, data_policy, error_group, error_occurrence, event,
+    Timestamp, cluster, cluster_note, computation, data_policy, error_group, error_occurrence, event,
     ids::{AccountId, ClusterId, ComputationId, ErrorGroupId, TaskGroupId, UserId},
     log_line, task_group, user,
 };
 
 use super::usage::MAX_HOURS;
 use crate::{
-    domain::usage::Usage,
+    domain::{tag::Tag, usage::Usage},
     store::{
         AccountStore, ComputationSort, ErrorGroupCounts, ErrorParent, ErrorSort, EventParent, EventSort,
         LogParent, LogSort, StoreError, TaskGroupParent, TaskGroupSort,
@@ -133,6 +133,18 @@ impl Loader<(ClusterId, TaskGroupId)> for Reader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CountsOf(pub(super) ErrorGroupId);
 
+/// The key of when a group of errors happened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RegressionOf(pub(super) ErrorGroupId);
+
+/// The key of the tags of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TagsOf(pub(super) ClusterId);
+
+/// The key of what people wrote about a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct NotesOf(pub(super) ClusterId);
+
 /// The key of what an account wants of each class of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PolicyOf(pub(super) AccountId);
@@ -157,6 +169,39 @@ impl Loader<CountsOf> for Reader {
         let groups: Vec<ErrorGroupId> = keys.iter().map(|key| key.0).collect();
         let counts = self.0.error_group_counts(&groups).await?;
         Ok(counts.into_iter().map(|(group, counts)| (CountsOf(group), counts)).collect())
+    }
+}
+
+impl Loader<RegressionOf> for Reader {
+    type Value = Timestamp;
+    type Error = Arc<StoreError>;
+
+    async fn load(&self, keys: &[RegressionOf]) -> Result<HashMap<RegressionOf, Timestamp>, Self::Error> {
+        let groups: Vec<ErrorGroupId> = keys.iter().map(|key| key.0).collect();
+        let found = self.0.error_regressions(&groups).await?;
+        Ok(found.into_iter().map(|(group, at)| (RegressionOf(group), at)).collect())
+    }
+}
+
+impl Loader<TagsOf> for Reader {
+    type Value = Vec<Tag>;
+    type Error = Arc<StoreError>;
+
+    async fn load(&self, keys: &[TagsOf]) -> Result<HashMap<TagsOf, Vec<Tag>>, Self::Error> {
+        let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
+        let found = self.0.cluster_tags(&clusters).await?;
+        Ok(found.into_iter().map(|(cluster, tags)| (TagsOf(cluster), tags)).collect())
+    }
+}
+
+impl Loader<NotesOf> for Reader {
+    type Value = cluster_note::Model;
+    type Error = Arc<StoreError>;
+
+    async fn load(&self, keys: &[NotesOf]) -> Result<HashMap<NotesOf, Self::Value>, Self::Error> {
+        let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
+        let found = self.0.cluster_notes(&clusters).await?;
+        Ok(found.into_iter().map(|row| (NotesOf(row.cluster_id), row)).collect())
     }
 }
 

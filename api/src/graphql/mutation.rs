@@ -1,15 +1,24 @@
 //! What can be changed.
 
 use async_graphql::{Context, ID, Object, SimpleObject};
-use entity::api_token::Scope;
+use entity::{
+    api_token::Scope,
+    ids::{ClusterId, UserId},
+};
 
 use super::{
     account::Account,
+    api_token::{self, CreateTokenInput, CreateTokenPayload, RevokeTokenPayload},
     cluster::{Cluster, DesiredState},
+    cluster_note::set_cluster_notes,
+    cluster_tag::{ClusterPayload, Tag, set_cluster_tags},
     cost::{CostRateInput, UserError},
     data_policy::{SetDataPolicyInput, SetDataPolicyPayload, set_data_policy},
     error::{ApiError, missing_scope},
+    error_status::{ErrorGroupVerdict, SetErrorGroupStatusPayload, set_error_group_status},
     id::GlobalId,
+    idle_policy::{SetIdlePolicyInput, SetIdlePolicyPayload, set_idle_policy},
+    member::{self, AddMemberInput, MemberPayload, MemberRole},
     scalar::Date,
     schema::{self, RequestContext},
     scope::AccountScope,
@@ -30,15 +39,110 @@ impl Mutation {
         #[graphql(desc = "What is wanted.")] state: DesiredState,
     ) -> Result<SetDesiredStatePayload, ApiError> {
         let scope = admin(context)?;
-        let Some(GlobalId::Cluster(account, id)) = GlobalId::parse(&cluster) else {
-            return Err(ApiError::NotFound("cluster"));
-        };
-        if account != scope.account.id {
-            return Err(ApiError::NotFound("cluster"));
-        }
-        let row =
-            scope.store.set_desired_state(id, state.into()).await?.ok_or(ApiError::NotFound("cluster"))?;
+        let row = scope.store.set_desired_state(cluster_of(scope, &cluster)?, state.into()).await?;
+        let row = row.ok_or(ApiError::NotFound("cluster"))?;
         Ok(SetDesiredStatePayload { cluster: Cluster::new(&scope.after_change(), row) })
+    }
+
+    /// Puts tags on a cluster, in place of all it has. Tags lie in the open in the database, since clusters are found
+    /// by them.
+    async fn set_cluster_tags(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
+        #[graphql(desc = "All tags it is to have, at most 50, each key once.")] tags: Vec<Tag>,
+    ) -> Result<ClusterPayload, ApiError> {
+        let scope = admin(context)?;
+        set_cluster_tags(scope, cluster_of(scope, &cluster)?, &tags).await
+    }
+
+    /// Writes notes about a cluster, in place of those it has. They are encrypted where they lie.
+    async fn set_cluster_notes(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
+        #[graphql(desc = "The text, at most 10,000 characters; an empty one removes the notes.")]
+        text: String,
+    ) -> Result<ClusterPayload, ApiError> {
+        let scope = admin(context)?;
+        set_cluster_notes(scope, actor(context), cluster_of(scope, &cluster)?, &text).await
+    }
+
+    /// Says what is to be thought of a group of errors. Reports do not change that; but of a group that was resolved and
+    /// happens again the status is REGRESSED.
+    async fn set_error_group_status(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The group's global identifier.")] group: ID,
+        #[graphql(desc = "What is to be thought of it.")] status: ErrorGroupVerdict,
+    ) -> Result<SetErrorGroupStatusPayload, ApiError> {
+        let scope = admin(context)?;
+        match GlobalId::parse(&group) {
+            Some(GlobalId::ErrorGroup(account, id)) if account == scope.account.id => {
+                set_error_group_status(scope, actor(context), id, status).await
+            }
+            _ => Err(ApiError::NotFound("error group")),
+        }
+    }
+
+    /// Says what the account wants of clusters that have nothing to do. It is kept, and acted on by nothing yet: what
+    /// stops a cluster today is `setDesiredState`, or its own setting `galvo.idle.timeout`.
+    async fn set_idle_policy(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "What is wanted, all of it.")] input: SetIdlePolicyInput,
+    ) -> Result<SetIdlePolicyPayload, ApiError> {
+        set_idle_policy(admin(context)?, actor(context), input).await
+    }
+
+    /// Makes a token. Nobody gives more than they have: its scopes, its life and its user's role are at most those of the
+    /// token that asks for it.
+    async fn create_token(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "What it is to be.")] input: CreateTokenInput,
+    ) -> Result<CreateTokenPayload, ApiError> {
+        let scope = admin(context)?;
+        api_token::create_token(scope, &schema::request(context).viewer, input).await
+    }
+
+    /// Ends a token at once; one that has ended stays as it is. That of a member with a higher role cannot be ended.
+    async fn revoke_token(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The public half: what stands in front of the dash.")] identifier: String,
+    ) -> Result<RevokeTokenPayload, ApiError> {
+        let scope = admin(context)?;
+        api_token::revoke_token(scope, &schema::request(context).viewer, identifier).await
+    }
+
+    /// Makes somebody a member. A token for them is made by `createToken`.
+    async fn add_member(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "Who, and as what.")] input: AddMemberInput,
+    ) -> Result<MemberPayload, ApiError> {
+        member::add_member(admin(context)?, actor(context), input).await
+    }
+
+    /// Gives a member another role. Tokens of the member are good for no more than that at once. The last owner stays one.
+    async fn set_member_role(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The user's global identifier.")] user: ID,
+        #[graphql(desc = "What the member may do; not more than whoever asks.")] role: MemberRole,
+    ) -> Result<MemberPayload, ApiError> {
+        member::set_member_role(admin(context)?, actor(context), &user, role).await
+    }
+
+    /// Ends a membership, and with it at once all tokens of the member. What the member's clusters reported stays. The last
+    /// owner cannot be removed.
+    async fn remove_member(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The user's global identifier.")] user: ID,
+    ) -> Result<MemberPayload, ApiError> {
+        member::remove_member(admin(context)?, actor(context), &user).await
     }
 
     /// Sets what things cost from a day on, in place of a rate that began on the same day.
@@ -84,9 +188,22 @@ impl Mutation {
 }
 
 /// The account, for those who may change it.
-fn admin<'a>(context: &Context<'a>) -> Result<&'a AccountScope, ApiError> {
+pub(super) fn admin<'a>(context: &Context<'a>) -> Result<&'a AccountScope, ApiError> {
     let RequestContext { viewer, scope, .. } = schema::request(context);
     if viewer.may(Scope::Admin) { Ok(scope) } else { Err(missing_scope(Scope::Admin)) }
+}
+
+/// Who changes something.
+fn actor(context: &Context<'_>) -> UserId {
+    schema::request(context).viewer.user_id()
+}
+
+/// The cluster an identifier of this account names; those of another account name nothing.
+fn cluster_of(scope: &AccountScope, id: &ID) -> Result<ClusterId, ApiError> {
+    match GlobalId::parse(id) {
+        Some(GlobalId::Cluster(account, id)) if account == scope.account.id => Ok(id),
+        _ => Err(ApiError::NotFound("cluster")),
+    }
 }
 
 /// The outcome of a change of rates.

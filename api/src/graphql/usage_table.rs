@@ -7,6 +7,7 @@ use chrono::{DateTime, Datelike, Utc};
 use entity::{ids::UserId, user};
 
 use super::{
+    cluster_tag::Tag,
     error::ApiError,
     function::FunctionTotals,
     scalar::{BigInt, Date},
@@ -15,8 +16,8 @@ use super::{
     user::User,
 };
 use crate::{
-    domain::usage,
-    store::{CellAt, CellsBy, FunctionCell, FunctionUsage, UsageCell, UsageStep},
+    domain::{tag, usage},
+    store::{CellAt, CellsBy, FunctionCell, FunctionUsage, Tags, UsageCell, UsageStep},
 };
 
 /// Rows a table of usage may have.
@@ -24,6 +25,12 @@ const MAX_ROWS: usize = 10_000;
 
 /// Days, or hours, of users and functions that may be summed up to its rows.
 const MAX_CELLS: u64 = 100_000;
+
+/// Days of rows by tag or version, for the same reason.
+const MAX_CLUSTER_DAYS: i64 = 31;
+
+/// Characters of the name of a package, or of a tag's key.
+const MAX_NAME: usize = 200;
 
 /// Days of rows by the hour: hours are not summed up, so each of every cluster is read.
 const MAX_HOUR_DAYS: i64 = 7;
@@ -43,6 +50,19 @@ pub(super) enum UsageDimension {
     Month,
     /// Functions and operations: the prefixes of task groups.
     Function,
+    /// Tags of clusters, of 31 days at the most: what a cluster used is in the row of each of its tags, so rows add up only
+    /// with `tagKey`.
+    Tag,
+    /// Versions of a package, as the schedulers have it, of 31 days at the most.
+    Version,
+}
+
+/// What rows a table is to have.
+pub(super) struct TableArguments {
+    pub(super) days: (i64, i64),
+    pub(super) by: Vec<UsageDimension>,
+    pub(super) tag_key: Option<String>,
+    pub(super) package: String,
 }
 
 /// What was used in some time, by a user, by a function, or all of these. Days before `from` and from `to` on are in
@@ -57,6 +77,10 @@ pub(super) struct UsageRow {
     day: Option<Date>,
     /// The user; null when users are put together, and for clusters whose user left.
     user: Option<User>,
+    /// The tag; null when tags are put together, and for clusters without one.
+    tag: Option<Tag>,
+    /// The version; null when versions are put together, and for clusters of which it is not known.
+    version: Option<String>,
     /// Clusters that were there in that hour or on that day. Null for longer times, of which a cluster may see several
     /// days, and for functions.
     clusters: Option<BigInt>,
@@ -69,11 +93,19 @@ pub(super) struct UsageRow {
 /// A table of what an account used in some days.
 pub(super) async fn table(
     scope: &AccountScope,
-    days: (i64, i64),
-    dimensions: &[UsageDimension],
+    arguments: TableArguments,
 ) -> Result<Vec<UsageRow>, ApiError> {
+    let TableArguments { days, by, tag_key, package } = arguments;
     let invalid = |argument, reason| Err(ApiError::InvalidArgument { argument, reason });
-    let has = |dimension| dimensions.contains(&dimension);
+    let has = |dimension| by.contains(&dimension);
+    for (argument, text) in [("tagKey", tag_key.as_deref()), ("package", Some(package.as_str()))] {
+        if text.is_some_and(|text| text.chars().count() > MAX_NAME || text.contains('\0')) {
+            return invalid(
+                argument,
+                format!("must have at most {MAX_NAME} characters, none of them U+0000"),
+            );
+        }
+    }
     let period = match (
         has(UsageDimension::Hour),
         has(UsageDimension::Day),
@@ -91,10 +123,21 @@ pub(super) async fn table(
         let reason = format!("must be at most {MAX_HOUR_DAYS} days after 'from' for rows by the hour");
         return invalid("to", reason);
     }
+    if (has(UsageDimension::Tag) || has(UsageDimension::Version)) && days.1 - days.0 > MAX_CLUSTER_DAYS {
+        let reason =
+            format!("must be at most {MAX_CLUSTER_DAYS} days after 'from' for rows by tag or version");
+        return invalid("to", reason);
+    }
+    let cells = CellsBy {
+        user: has(UsageDimension::User),
+        step: Period::step(period),
+        tags: has(UsageDimension::Tag).then(|| tag_key.map_or(Tags::All, Tags::OfKey)),
+        package: has(UsageDimension::Version).then_some(package),
+    };
     let rows = if has(UsageDimension::Function) {
-        function_rows(scope, days, has(UsageDimension::User), period).await?
+        function_rows(scope, days, cells, period).await?
     } else {
-        usage_rows(scope, days, has(UsageDimension::User), period).await?
+        usage_rows(scope, days, cells, period).await?
     };
     match rows {
         Some(rows) if rows.len() <= MAX_ROWS => Ok(rows),
@@ -143,12 +186,14 @@ impl Period {
     }
 }
 
-/// Where a row stands in its table: by time, then by the user's name.
+/// Where a row stands in its table: by time, then by the user's name, the tag and the version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey {
     hours: Option<(i64, i64)>,
     user_name: Option<String>,
     user_id: Option<UserId>,
+    tag: Option<tag::Tag>,
+    version: Option<String>,
     prefix: Option<String>,
 }
 
@@ -158,6 +203,8 @@ impl RowKey {
             hours: at.time.and_then(|time| Some(period?.around(time))),
             user_name: at.user.as_ref().map(|user| user.name.clone()),
             user_id: at.user_id,
+            tag: at.tag.clone(),
+            version: at.version.clone(),
             prefix: prefix.map(str::to_owned),
         }
     }
@@ -169,6 +216,8 @@ impl RowKey {
             end: self.hours.and_then(|(_, to)| start(to)),
             day: self.hours.map(|(from, _)| Date::from_number(from / 24)),
             user: user.map(|user| User::new(scope, user)),
+            tag: self.tag.as_ref().map(Tag::from),
+            version: self.version.clone(),
             clusters: None,
             usage: None,
             function: None,
@@ -188,18 +237,17 @@ struct UsageSum {
 async fn usage_rows(
     scope: &AccountScope,
     days: (i64, i64),
-    user: bool,
+    by: CellsBy,
     period: Option<Period>,
 ) -> Result<Option<Vec<UsageRow>>, ApiError> {
-    let step = Period::step(period);
-    let cells = scope.store.usage_cells(days, CellsBy { user, step }, MAX_CELLS + 1).await?;
+    let cells = scope.store.usage_cells(days, &by, MAX_CELLS + 1).await?;
     if cells.len() as u64 > MAX_CELLS {
         return Ok(None);
     }
     let mut rows: BTreeMap<RowKey, UsageSum> = BTreeMap::new();
     for UsageCell { at, clusters, usage } in cells {
         let row = rows.entry(RowKey::of(&at, period, None)).or_default();
-        let hours = if step == UsageStep::Hour { 24 } else { 1 };
+        let hours = if by.step == UsageStep::Hour { 24 } else { 1 };
         *row.days.entry(at.time.unwrap_or_default() / hours).or_default() += usage;
         row.clusters += clusters;
         row.user = at.user;
@@ -220,11 +268,12 @@ async fn usage_rows(
 async fn function_rows(
     scope: &AccountScope,
     days: (i64, i64),
-    user: bool,
+    by: CellsBy,
     period: Option<Period>,
 ) -> Result<Option<Vec<UsageRow>>, ApiError> {
-    let step = period.map_or(UsageStep::Whole, |period| Period::step(Some(period)));
-    let cells = scope.store.function_cells(days, CellsBy { user, step }, MAX_CELLS + 1).await?;
+    // Functions have no costs, for which days would have to be told apart.
+    let step = if period.is_none() { UsageStep::Whole } else { by.step };
+    let cells = scope.store.function_cells(days, &CellsBy { step, ..by }, MAX_CELLS + 1).await?;
     if cells.len() as u64 > MAX_CELLS {
         return Ok(None);
     }

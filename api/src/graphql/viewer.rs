@@ -37,7 +37,7 @@ impl Viewer {
         Account(self.scope.clone())
     }
 
-    /// What the credentials may be used for.
+    /// What the credentials may be used for: what the token was made for, as far as the user's role covers it now.
     async fn scopes(&self) -> Vec<TokenScope> {
         self.viewer.scopes().iter().copied().map(TokenScope::from).collect()
     }

@@ -1,16 +1,23 @@
-//! API tokens: found by their public identifier, together with whom they stand for; and the users' names.
-
-use std::collections::HashMap;
+//! API tokens: found by their public identifier, together with whom they stand for; and those of one account.
 
 use entity::{
-    account,
+    Timestamp, account,
     api_token::{Column, Entity, Model},
-    ids::UserId,
-    membership, user,
+    ids::ApiTokenId,
+    membership::{self, Role},
+    user,
 };
-use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
+    sea_query::{Expr, ExprTrait, OnConflict},
+};
 
-use super::{error::StoreError, identity::SystemStore, scoped::AccountStore};
+use super::{
+    error::StoreError,
+    identity::SystemStore,
+    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    scoped::AccountStore,
+};
 
 /// A token's row with the account and user it stands for.
 #[derive(Clone, Debug)]
@@ -21,11 +28,13 @@ pub struct Credentials {
     pub account: account::Model,
     /// The user it acts for.
     pub user: user::Model,
+    /// What the user is in the account now.
+    pub role: Role,
 }
 
 #[expect(clippy::disallowed_methods, reason = "a token is looked up before an account is known")]
 impl SystemStore {
-    /// The token with this public half, whatever its state.
+    /// The token with this public half, whatever its state, of somebody who is a member.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -35,9 +44,12 @@ impl SystemStore {
             .filter(Column::Identifier.eq(identifier))
             .find_also_related(account::Entity)
             .find_also_related(user::Entity)
+            .find_also(Entity, membership::Entity)
             .one(&self.pools.reader)
             .await?;
-        Ok(row.and_then(|(token, account, user)| Some(Credentials { token, account: account?, user: user? })))
+        Ok(row.and_then(|(token, account, user, member)| {
+            Some(Credentials { token, account: account?, user: user?, role: member?.role })
+        }))
     }
 
     /// Adds a token.
@@ -50,19 +62,87 @@ impl SystemStore {
     }
 }
 
+/// The orders tokens can be listed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ApiTokenSort {
+    /// The token that was made last comes first.
+    NewestFirst,
+}
+
+impl Sort for ApiTokenSort {
+    type Entity = Entity;
+
+    fn name(self) -> &'static str {
+        "token_created_at:desc"
+    }
+
+    fn columns(self) -> Vec<Column> {
+        vec![Column::CreatedAt, Column::Id]
+    }
+
+    fn descending(self) -> bool {
+        true
+    }
+
+    fn accepts(self, key: &Key) -> bool {
+        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+    }
+
+    fn key(self, row: &Model) -> Key {
+        Key(vec![row.created_at.into(), row.id.into()])
+    }
+}
+
 impl AccountStore {
-    /// The members of the account among `ids`, in no particular order.
+    /// A page of the account's tokens, revoked and expired ones among them.
     ///
     /// # Errors
     /// When the database does not answer.
-    #[tracing::instrument(name = "store.user.by_id", skip_all)]
-    pub async fn users_by_id(&self, ids: &[UserId]) -> Result<HashMap<UserId, user::Model>, StoreError> {
-        let members = self
-            .select::<membership::Entity>()
-            .filter(membership::Column::UserId.is_in(ids.iter().copied()))
-            .find_also_related(user::Entity)
-            .all(&self.reads())
+    #[tracing::instrument(name = "store.api_token.page", skip_all)]
+    pub async fn api_token_page(
+        &self,
+        sort: ApiTokenSort,
+        request: &PageRequest,
+    ) -> Result<Page<Model>, StoreError> {
+        page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+    }
+
+    /// How many tokens the account ever had of those who are members.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.api_token.count", skip_all)]
+    pub async fn api_token_count(&self) -> Result<u64, StoreError> {
+        Ok(self.select::<Entity>().count(&self.reads()).await?)
+    }
+
+    /// How many tokens of the account are good at a time.
+    pub(crate) async fn good_api_token_count(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let lasts = Column::ExpiresAt.is_null().or(Column::ExpiresAt.gt(now));
+        let good = self.select::<Entity>().filter(Column::RevokedAt.is_null()).filter(lasts);
+        Ok(good.count(&self.writes()).await?)
+    }
+
+    /// The token of the account with this public half.
+    pub(crate) async fn api_token(&self, identifier: &str) -> Result<Option<Model>, StoreError> {
+        let select = self.select::<Entity>().filter(Column::Identifier.eq(identifier));
+        Ok(select.one(&self.writes()).await?)
+    }
+
+    /// Adds a token of a member.
+    pub(crate) async fn add_own_api_token(&self, token: Model) -> Result<(), StoreError> {
+        self.insert::<Entity>(vec![token], &OnConflict::new().do_nothing().to_owned()).await?;
+        Ok(())
+    }
+
+    /// Ends a token, unless it has been already.
+    pub(crate) async fn revoke_api_token(&self, id: ApiTokenId, now: Timestamp) -> Result<(), StoreError> {
+        self.update::<Entity>()
+            .col_expr(Column::RevokedAt, Expr::val(now))
+            .filter(Column::Id.eq(id))
+            .filter(Column::RevokedAt.is_null())
+            .exec(&self.writes())
             .await?;
-        Ok(members.into_iter().filter_map(|(_, user)| user.map(|user| (user.id, user))).collect())
+        Ok(())
     }
 }

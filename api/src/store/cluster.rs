@@ -22,6 +22,7 @@ use super::{
 };
 use crate::domain::{
     bounded::{Count, Text, UnixTime},
+    cost::Currency,
     data_class::{Accepted, receipt},
     report::Report,
 };
@@ -54,11 +55,15 @@ pub enum ClusterSortBy {
     Tasks,
     /// When it was last heard of.
     LastSeenAt,
+    /// What it cost in a currency. No row holds that: see [`AccountStore::cluster_page_by_cost`].
+    Cost(Currency),
 }
 
 impl ClusterSortBy {
-    fn column(self) -> Column {
-        match self {
+    /// Where a row says it, if it does.
+    fn column(self) -> Option<Column> {
+        let column = match self {
+            Self::Cost(_) => return None,
             Self::StartedAt => Column::StartedAt,
             Self::EndedAt => Column::EndedKey,
             Self::Duration => Column::DurationMs,
@@ -67,11 +72,13 @@ impl ClusterSortBy {
             Self::Errors => Column::TotalErrors,
             Self::Tasks => Column::TotalTasks,
             Self::LastSeenAt => Column::LastSeenAt,
-        }
+        };
+        Some(column)
     }
 
-    fn position(self, row: &Model) -> KeyPart {
-        match self {
+    fn position(self, row: &Model) -> Option<KeyPart> {
+        let position = match self {
+            Self::Cost(_) => return None,
             Self::StartedAt => row.started_at.into(),
             Self::EndedAt => KeyPart::Integer(row.ended_key),
             Self::Duration => KeyPart::Integer(row.duration_ms),
@@ -80,7 +87,8 @@ impl ClusterSortBy {
             Self::Errors => KeyPart::Integer(row.total_errors),
             Self::Tasks => KeyPart::Integer(row.total_tasks),
             Self::LastSeenAt => row.last_seen_at.into(),
-        }
+        };
+        Some(position)
     }
 }
 
@@ -105,11 +113,13 @@ impl Sort for ClusterSort {
             (ClusterSortBy::Tasks, true) => "tasks:desc",
             (ClusterSortBy::LastSeenAt, false) => "last_seen_at:asc",
             (ClusterSortBy::LastSeenAt, true) => "last_seen_at:desc",
+            (ClusterSortBy::Cost(_), false) => "cost:asc",
+            (ClusterSortBy::Cost(_), true) => "cost:desc",
         }
     }
 
     fn columns(self) -> Vec<Column> {
-        vec![self.by.column(), Column::Id]
+        self.by.column().into_iter().chain([Column::Id]).collect()
     }
 
     fn descending(self) -> bool {
@@ -117,16 +127,29 @@ impl Sort for ClusterSort {
     }
 
     fn accepts(self, key: &Key) -> bool {
+        if let (ClusterSortBy::Cost(currency), [cost, KeyPart::Integer(_), of]) = (self.by, &key.0[..]) {
+            return cost.is_real() && *of == currency_key(currency);
+        }
         let [position, KeyPart::Integer(_)] = key.0[..] else { return false };
         match self.by {
+            ClusterSortBy::Cost(_) => false,
             ClusterSortBy::ThreadSeconds | ClusterSortBy::ComputeSeconds => position.is_real(),
             _ => matches!(position, KeyPart::Integer(_)),
         }
     }
 
     fn key(self, row: &Model) -> Key {
-        Key(vec![self.by.position(row), row.id.into()])
+        let mut key: Vec<KeyPart> = self.by.position(row).into_iter().chain([row.id.into()]).collect();
+        if let ClusterSortBy::Cost(currency) = self.by {
+            key.push(currency_key(currency));
+        }
+        Key(key)
     }
+}
+
+/// A currency in a position, so that one in the order of another currency is refused.
+fn currency_key(currency: Currency) -> KeyPart {
+    KeyPart::Integer(currency.number())
 }
 
 impl AccountStore {

@@ -13,6 +13,8 @@ use sea_orm::{
 use super::{
     account_list::{TimeRange, unsaid},
     cluster::{ClusterSort, ClusterSortBy},
+    cluster_cost::CostAtLeast,
+    cluster_tag::TagFilter,
     error::StoreError,
     page::PageRequest,
     scoped::AccountStore,
@@ -39,6 +41,10 @@ pub struct ClusterFilter {
     pub search: Option<String>,
     /// Whose scheduler runs on this package.
     pub package: Option<PackageFilter>,
+    /// With these tags.
+    pub tags: Option<TagFilter>,
+    /// That cost so much.
+    pub cost: Option<CostAtLeast>,
 }
 
 /// A package that has to be installed.
@@ -224,6 +230,12 @@ impl AccountStore {
         if let Some(package) = &filter.package {
             select = select.filter(Expr::exists(self.installed(package)));
         }
+        if let Some(tags) = &filter.tags {
+            select = select.filter(tags.condition());
+        }
+        if let Some(cost) = &filter.cost {
+            select = select.filter(cost.condition());
+        }
         select
     }
 
@@ -257,9 +269,7 @@ impl AccountStore {
         let version = if package.name == "python" {
             of_environment("python")
         } else {
-            // Both give rows of a name and a value. Paths, which would be shorter, have characters of their own.
-            let each = if self.is_postgres() { "json_each_text" } else { "json_each" };
-            let packages = Func::cust(each).arg(of_environment("packages"));
+            let packages = Func::cust(self.each_package()).arg(of_environment("packages"));
             select
                 .from_function(packages, "package")
                 .and_where(Expr::col(("package", "key")).eq(package.name.as_str()));
@@ -276,6 +286,12 @@ impl AccountStore {
             }
         });
         select
+    }
+
+    /// What gives a row of a name and a value for each package of an environment. Paths, which would be shorter, have
+    /// characters of their own.
+    pub(super) fn each_package(&self) -> &'static str {
+        if self.is_postgres() { "json_each_text" } else { "json_each" }
     }
 
     pub(super) fn is_postgres(&self) -> bool {

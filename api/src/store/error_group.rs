@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use entity::{
     Timestamp,
-    error_group::{Column, Entity, Model, Origin},
+    error_group::{Column, Entity, Model, Origin, Status},
     error_occurrence,
     ids::ErrorGroupId,
 };
@@ -16,6 +16,7 @@ use sea_orm::{
 use super::{
     account_list::{TimeRange, unsaid},
     error::StoreError,
+    error_status,
     page::{Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     sealed::RowName,
@@ -23,6 +24,7 @@ use super::{
 };
 use crate::{
     domain::{
+        error_status::ErrorStatus,
         fingerprint::{Fingerprint, exception_of},
         report::ErrorReport,
         trend::Stretches,
@@ -70,6 +72,8 @@ pub struct ErrorGroupFilter {
     pub types: Option<Vec<String>>,
     /// Whose last error happened when.
     pub seen_in: TimeRange,
+    /// Of which one of these is to be thought.
+    pub statuses: Option<Vec<ErrorStatus>>,
 }
 
 impl ErrorGroupFilter {
@@ -78,6 +82,7 @@ impl ErrorGroupFilter {
         Condition::all()
             .add_option(self.origin.map(|origin| Column::Origin.eq(origin)))
             .add_option(self.types.as_ref().map(is_one))
+            .add_option(self.statuses.as_deref().map(error_status::is_one))
     }
 }
 
@@ -231,6 +236,10 @@ impl AccountStore {
                 last_seen_at: group.last,
                 key_id: sealed.key_id,
                 sealed: sealed.bytes,
+                status: Status::Open,
+                status_changed_at: None,
+                status_changed_by: None,
+                resolved_until: None,
             }
         });
         self.insert::<Entity>(rows.collect(), &widened()).await?;

@@ -11,8 +11,8 @@ use sea_orm::{
 use super::{error::StoreError, identity::SystemStore, upsert::first_wins};
 
 /// The tables with something encrypted in them.
-pub const SEALED_TABLES: [&str; 5] =
-    ["error_occurrences", "code_snippets", "profiles", "log_lines", "error_groups"];
+pub const SEALED_TABLES: [&str; 6] =
+    ["error_occurrences", "code_snippets", "profiles", "log_lines", "error_groups", "cluster_notes"];
 
 /// How many rows are encrypted with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

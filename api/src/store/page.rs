@@ -4,8 +4,8 @@
 //! values, `(started_at, id) < (?, ?)`, which is a range of the index on SQLite and PostgreSQL alike.
 
 use entity::ids::{
-    ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, KeyTime, LogLineId, SpanId,
-    TaskGroupId, WorkerId,
+    ApiTokenId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, KeyTime,
+    LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
 };
 use sea_orm::{
     ConnectionTrait, EntityTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
@@ -135,7 +135,9 @@ uuid_key_part!(
     LogLineId,
     WorkerId,
     ClientId,
-    SpanId
+    SpanId,
+    ApiTokenId,
+    UserId
 );
 
 impl From<KeyPart> for Value {
@@ -216,7 +218,40 @@ pub(super) async fn fetch<S: Sort>(
     request: &PageRequest,
 ) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
     let rows = window(select, sort, request).all(connection).await?;
-    Ok(into_page(rows, sort, request))
+    Ok(into_page(with_keys(rows, sort), request))
+}
+
+/// What [`fetch_by`] orders by.
+const NUMBER: &str = "page_number";
+
+/// Reads one page of rows that come in the order of a number, which the statement works out for each and which is not
+/// negative, and then as `sort` says. The number comes first in their keys.
+pub(super) async fn fetch_by<S: Sort>(
+    connection: &impl ConnectionTrait,
+    select: Select<S::Entity>,
+    number: Expr,
+    sort: S,
+    request: &PageRequest,
+) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
+    let columns = [number.clone()].into_iter().chain(columns(sort)).collect();
+    // By its name, so that it is worked out once.
+    let order = [Expr::col(Alias::new(NUMBER))].into_iter().chain(self::columns(sort)).collect();
+    let select = window_of(select.expr_as(number, NUMBER), columns, order, sort, request);
+    let mut rows = Vec::new();
+    for row in connection.query_all(&select.into_query()).await? {
+        let model = <S::Entity as EntityTrait>::Model::from_query_result(&row, "")?;
+        let mut key = vec![KeyPart::real(row.try_get("", NUMBER)?)];
+        key.extend(sort.key(&model).0);
+        rows.push((Key(key), model));
+    }
+    Ok(into_page(rows, request))
+}
+
+fn with_keys<S: Sort>(
+    rows: Vec<<S::Entity as EntityTrait>::Model>,
+    sort: S,
+) -> Vec<(Key, <S::Entity as EntityTrait>::Model)> {
+    rows.into_iter().map(|row| (sort.key(&row), row)).collect()
 }
 
 /// Reads the same page of several lists in one statement; the answers stand in the order of `selects`.
@@ -243,7 +278,7 @@ pub(super) async fn fetch_each<S: Sort>(
                 let ascending = sort.key(a).cmp(&sort.key(b));
                 if ascending_rows(sort, request) { ascending } else { ascending.reverse() }
             });
-            into_page(rows, sort, request)
+            into_page(with_keys(rows, sort), request)
         })
         .collect())
 }
@@ -270,17 +305,32 @@ fn union<S: Sort>(
     Some(statement)
 }
 
+fn columns<S: Sort>(sort: S) -> impl Iterator<Item = Expr> {
+    sort.columns().into_iter().map(|column| Expr::col((S::Entity::default(), column)))
+}
+
 /// The rows of a page, and one more.
 pub(super) fn window<S: Sort>(
     select: Select<S::Entity>,
     sort: S,
     request: &PageRequest,
 ) -> Select<S::Entity> {
-    let columns: Vec<Expr> =
-        sort.columns().into_iter().map(|column| Expr::col((S::Entity::default(), column))).collect();
+    let columns: Vec<Expr> = columns(sort).collect();
+    window_of(select, columns.clone(), columns, sort, request)
+}
+
+/// The page by what rows are compared by, which in the order they come in may have other names.
+fn window_of<S: Sort>(
+    select: Select<S::Entity>,
+    columns: Vec<Expr>,
+    order_by: Vec<Expr>,
+    sort: S,
+    request: &PageRequest,
+) -> Select<S::Entity> {
     let lies_behind = |key: &Key, descending: bool| {
-        let (row, position) =
-            (Expr::tuple(columns.clone()), Expr::tuple(key.0.iter().map(|part| Expr::val(*part))));
+        // What a key has beyond the columns tells which order it is of.
+        let parts = key.0.iter().take(columns.len()).map(|part| Expr::val(*part));
+        let (row, position) = (Expr::tuple(columns.clone()), Expr::tuple(parts));
         if descending { row.lt(position) } else { row.gt(position) }
     };
     let mut select = select.limit(request.limit + 1);
@@ -291,7 +341,7 @@ pub(super) fn window<S: Sort>(
         select = select.filter(lies_behind(before, !sort.descending()));
     }
     let order = if ascending_rows(sort, request) { Order::Asc } else { Order::Desc };
-    columns.into_iter().fold(select, |select, column| select.order_by(column, order.clone()))
+    order_by.into_iter().fold(select, |select, column| select.order_by(column, order.clone()))
 }
 
 /// Whether the statement asks for small values first: a last page is read backwards.
@@ -299,15 +349,11 @@ pub(super) fn ascending_rows<S: Sort>(sort: S, request: &PageRequest) -> bool {
     sort.descending() != (request.end == End::First)
 }
 
-fn into_page<S: Sort>(
-    mut rows: Vec<<S::Entity as EntityTrait>::Model>,
-    sort: S,
-    request: &PageRequest,
-) -> Page<<S::Entity as EntityTrait>::Model> {
+fn into_page<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest) -> Page<Row> {
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     let more = rows.len() > limit;
     rows.truncate(limit);
-    page_of(rows.into_iter().map(|row| (sort.key(&row), row)).collect(), request, more)
+    page_of(rows, request, more)
 }
 
 /// The page of rows that stand as they were read: from the end that was asked for. `more` tells whether there are

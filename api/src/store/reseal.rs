@@ -3,7 +3,7 @@
 //! Tables are walked in the order of their primary keys, some rows at a time. A row is replaced only if it still
 //! is what was read, so ingest and other servers can go on meanwhile.
 
-use entity::{code_snippet, error_group, error_occurrence, ids::AccountId, log_line, profile};
+use entity::{cluster_note, code_snippet, error_group, error_occurrence, ids::AccountId, log_line, profile};
 use sea_orm::{
     EntityTrait, Iterable, PrimaryKeyToColumn, PrimaryKeyTrait, QueryFilter, QueryOrder, QuerySelect,
     TransactionTrait, Value,
@@ -67,6 +67,7 @@ sealed_table!(
     profile(account_id, cluster_id, started_at, id),
     log_line(account_id, cluster_id, logged_at, id),
     error_group(account_id, id),
+    cluster_note(account_id, cluster_id),
 );
 
 impl SystemStore {
@@ -86,7 +87,8 @@ impl SystemStore {
             1 => self.reseal_in::<code_snippet::Entity>(keys, after).await,
             2 => self.reseal_in::<profile::Entity>(keys, after).await,
             3 => self.reseal_in::<log_line::Entity>(keys, after).await,
-            _ => self.reseal_in::<error_group::Entity>(keys, after).await,
+            4 => self.reseal_in::<error_group::Entity>(keys, after).await,
+            _ => self.reseal_in::<cluster_note::Entity>(keys, after).await,
         }
     }
 

@@ -1,12 +1,15 @@
-//! Usage of an account as a table: by user, by day or hour, and by function, one statement each.
+//! Usage of an account as a table: by user, by day or hour, by function, by tag and by version, one statement each.
+//!
+//! Days are summed up by user alone. Who asks by what single clusters have, a tag or a version, is answered from the hours
+//! that clusters told of, like who asks by the hour.
 
 use entity::{
     AccountOwned, Timestamp, function_usage_day, function_usage_hour, ids::UserId, usage_day, usage_hour,
     user::Model as User,
 };
 use sea_orm::{
-    ColumnTrait, FromQueryResult, QueryFilter, QuerySelect, Select,
-    sea_query::{Expr, ExprTrait, Func},
+    ColumnTrait, FromQueryResult, JoinType, QueryFilter, QuerySelect, Select,
+    sea_query::{Expr, ExprTrait, Func, Query},
 };
 use uuid::Uuid;
 
@@ -14,17 +17,37 @@ use super::{
     error::StoreError,
     function_usage::{FUNCTION_SUMS, FunctionUsage},
     scoped::AccountStore,
-    usage_hour::{DAY_HOURS, SUMS, Sums, sum_of},
+    usage_hour::{DAY, DAY_HOURS, SUMS, Sums, sum_of},
 };
-use crate::domain::usage::Usage;
+use crate::domain::{tag::Tag, usage::Usage};
 
 /// What has cells of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellsBy {
     /// Each user, or all together.
     pub user: bool,
     /// Each step of time, or all of it.
     pub step: UsageStep,
+    /// Each tag: what a cluster used is in the cell of each of its tags.
+    pub tags: Option<Tags>,
+    /// Each version of this package, as the schedulers of clusters have it.
+    pub package: Option<String>,
+}
+
+/// Which tags are told apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tags {
+    /// All.
+    All,
+    /// Those with this key, of which a cluster has one at the most.
+    OfKey(String),
+}
+
+impl CellsBy {
+    /// Whether days do not know it.
+    fn is_of_clusters(&self) -> bool {
+        self.step == UsageStep::Hour || self.tags.is_some() || self.package.is_some()
+    }
 }
 
 /// Steps of time.
@@ -47,6 +70,10 @@ pub struct CellAt {
     pub user_id: Option<UserId>,
     /// The same user, if still a member.
     pub user: Option<User>,
+    /// The tag; none where tags are together, and for clusters without one.
+    pub tag: Option<Tag>,
+    /// The version; none where versions are together, and where it is not known.
+    pub version: Option<String>,
 }
 
 /// What was used in one cell.
@@ -75,6 +102,9 @@ struct AtRow {
     user_id: Option<UserId>,
     user_name: Option<String>,
     user_created_at: Option<Timestamp>,
+    tag_key: Option<String>,
+    tag_value: Option<String>,
+    version: Option<String>,
 }
 
 #[derive(FromQueryResult)]
@@ -96,13 +126,14 @@ struct FunctionRow {
 
 impl From<AtRow> for CellAt {
     fn from(row: AtRow) -> Self {
-        let AtRow { time, user_id, user_name, user_created_at } = row;
+        let AtRow { time, user_id, user_name, user_created_at, tag_key, tag_value, version } = row;
         let user_id = user_id.filter(|user| !user.0.is_nil());
         let user = match (user_id, user_name, user_created_at) {
             (Some(id), Some(name), Some(created_at)) => Some(User { id, name, created_at }),
             _ => None,
         };
-        Self { time, user_id, user }
+        let tag = tag_key.zip(tag_value).map(|(key, value)| Tag::stored(key, value));
+        Self { time, user_id, user, tag, version }
     }
 }
 
@@ -115,11 +146,11 @@ impl AccountStore {
     pub async fn usage_cells(
         &self,
         days: (i64, i64),
-        by: CellsBy,
+        by: &CellsBy,
         limit: u64,
     ) -> Result<Vec<UsageCell>, StoreError> {
-        let rows: Vec<UsageRow> = if by.step == UsageStep::Hour {
-            let clusters = Expr::col(("usage_hours", "cluster_id")).count();
+        let rows: Vec<UsageRow> = if by.is_of_clusters() {
+            let clusters = Expr::col(("usage_hours", "cluster_id")).count_distinct();
             let select =
                 with_sums(self.cells::<usage_hour::Entity>("usage_hours", days, by), "usage_hours", &SUMS);
             select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.reads()).await?
@@ -143,10 +174,10 @@ impl AccountStore {
     pub async fn function_cells(
         &self,
         days: (i64, i64),
-        by: CellsBy,
+        by: &CellsBy,
         limit: u64,
     ) -> Result<Vec<FunctionCell>, StoreError> {
-        let rows: Vec<FunctionRow> = if by.step == UsageStep::Hour {
+        let rows: Vec<FunctionRow> = if by.is_of_clusters() {
             let table = "function_usage_hours";
             let select = self.cells::<function_usage_hour::Entity>(table, days, by);
             by_prefix(select, table).limit(limit).into_model().all(&self.reads()).await?
@@ -180,50 +211,103 @@ impl AccountStore {
     }
 
     /// The rows of a table of usage by what has cells of its own, with where they stand; sums are to be added.
-    fn cells<E: AccountOwned>(&self, table: &'static str, (from, to): (i64, i64), by: CellsBy) -> Select<E> {
-        let (time, hours) = if by.step == UsageStep::Hour { ("hour", DAY_HOURS) } else { ("day", 1) };
+    fn cells<E: AccountOwned>(&self, table: &'static str, (from, to): (i64, i64), by: &CellsBy) -> Select<E> {
+        let (time, hours) = if by.is_of_clusters() { ("hour", DAY_HOURS) } else { ("day", 1) };
         let column = |column: &'static str| Expr::col((table, column));
         let mut select = self
             .select::<E>()
             .select_only()
             .filter(column(time).gte(from * hours))
             .filter(column(time).lt(to * hours));
-        select = if by.step == UsageStep::Whole {
-            select.expr_as(Expr::cust("NULL"), "time")
-        } else {
-            select.expr_as(column(time), "time").group_by(column(time))
+        // As text: see the day of `usage_hour.rs`.
+        let time = match by.step {
+            UsageStep::Whole => None,
+            UsageStep::Day if by.is_of_clusters() => Some(Expr::cust(format!("{table}.{DAY}"))),
+            UsageStep::Day | UsageStep::Hour => Some(column(time)),
         };
-        if !by.user {
-            // Without groups, nothing would be a row, too.
-            select = select.having(Expr::cust("COUNT(*) > 0"));
-            return ["user_id", "user_name", "user_created_at"]
-                .into_iter()
-                .fold(select, |select, name| select.expr_as(Expr::cust("NULL"), name));
-        }
-        let user = if by.step == UsageStep::Hour {
+        select = told_apart(select, "time", time);
+        if by.is_of_clusters() && (by.user || by.package.is_some()) {
             let of_hour = Expr::col(("clusters", "account_id"))
                 .equals((table, "account_id"))
                 .and(Expr::col(("clusters", "id")).equals((table, "cluster_id")));
             QuerySelect::query(&mut select).inner_join("clusters", of_hour);
-            ("clusters", "user_id")
-        } else {
-            (table, "user_id")
-        };
-        // Through the membership: of those who left, nobody learns the name.
-        let member = Expr::col(("memberships", "account_id"))
-            .equals((table, "account_id"))
-            .and(Expr::col(("memberships", "user_id")).equals(user));
-        let of_member = Expr::col(("users", "id")).equals(("memberships", "user_id"));
-        QuerySelect::query(&mut select).left_join("memberships", member).left_join("users", of_member);
-        let columns = [
-            (user, "user_id"),
-            (("users", "name"), "user_name"),
-            (("users", "created_at"), "user_created_at"),
-        ];
-        columns.into_iter().fold(select, |select, (column, name)| {
-            select.expr_as(Expr::col(column), name).group_by(Expr::col(column))
-        })
+        }
+        select = by_user(select, table, by);
+        select = by_tag(select, table, by.tags.as_ref());
+        select = self.by_version(select, by.package.as_deref());
+        // Without groups, nothing would be a row, too.
+        select.having(Expr::cust("COUNT(*) > 0"))
     }
+
+    /// Each version of a package, as the schedulers of clusters have it.
+    fn by_version<E: AccountOwned>(&self, mut select: Select<E>, package: Option<&str>) -> Select<E> {
+        let Some(package) = package else { return told_apart(select, "version", None) };
+        let of_environment = |column: &'static str| Expr::col(("environments", column));
+        let mut versions = Query::select()
+            // Told apart, so that the database looks into each environment once, and not for each hour.
+            .distinct()
+            .columns([("environments", "account_id"), ("environments", "cluster_id"), ("environments", "id")])
+            .from("environments")
+            .and_where(of_environment("account_id").eq(self.account_id()))
+            .take();
+        if package == "python" {
+            versions.expr_as(of_environment("python"), "version");
+        } else {
+            let each = Func::cust(self.each_package()).arg(of_environment("packages"));
+            versions
+                .from_function(each, "package")
+                .expr_as(Expr::col(("package", "value")), "version")
+                .and_where(Expr::col(("package", "key")).eq(package));
+        }
+        let of_scheduler = Expr::col(("versions", "account_id"))
+            .equals(("clusters", "account_id"))
+            .and(Expr::col(("versions", "cluster_id")).equals(("clusters", "id")))
+            .and(Expr::col(("versions", "id")).equals(("clusters", "environment_id")));
+        QuerySelect::query(&mut select).join_subquery(JoinType::LeftJoin, versions, "versions", of_scheduler);
+        told_apart(select, "version", Some(Expr::col(("versions", "version"))))
+    }
+}
+
+/// Each value of a column has rows of its own, if there is one.
+fn told_apart<E: AccountOwned>(select: Select<E>, name: &'static str, column: Option<Expr>) -> Select<E> {
+    match column {
+        Some(column) => select.expr_as(column.clone(), name).group_by(column),
+        None => select.expr_as(Expr::cust("NULL"), name),
+    }
+}
+
+fn by_user<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &CellsBy) -> Select<E> {
+    let names = ["user_id", "user_name", "user_created_at"];
+    if !by.user {
+        return names.into_iter().fold(select, |select, name| told_apart(select, name, None));
+    }
+    let user = if by.is_of_clusters() { ("clusters", "user_id") } else { (table, "user_id") };
+    // Through the membership: of those who left, nobody learns the name.
+    let member = Expr::col(("memberships", "account_id"))
+        .equals((table, "account_id"))
+        .and(Expr::col(("memberships", "user_id")).equals(user));
+    let of_member = Expr::col(("users", "id")).equals(("memberships", "user_id"));
+    QuerySelect::query(&mut select).left_join("memberships", member).left_join("users", of_member);
+    let columns = [user, ("users", "name"), ("users", "created_at")];
+    names
+        .into_iter()
+        .zip(columns)
+        .fold(select, |select, (name, column)| told_apart(select, name, Some(Expr::col(column))))
+}
+
+fn by_tag<E: AccountOwned>(mut select: Select<E>, table: &'static str, tags: Option<&Tags>) -> Select<E> {
+    let column = |column: &'static str| Expr::col(("cluster_tags", column));
+    if let Some(tags) = tags {
+        let mut of_hour = column("account_id")
+            .equals((table, "account_id"))
+            .and(column("cluster_id").equals((table, "cluster_id")));
+        if let Tags::OfKey(key) = tags {
+            of_hour = of_hour.and(column("key").eq(key.as_str()));
+        }
+        QuerySelect::query(&mut select).left_join("cluster_tags", of_hour);
+    }
+    let select = told_apart(select, "tag_key", tags.map(|_| column("key")));
+    told_apart(select, "tag_value", tags.map(|_| column("value")))
 }
 
 fn with_sums<E: AccountOwned>(select: Select<E>, table: &'static str, sums: &[&'static str]) -> Select<E> {

@@ -1,0 +1,77 @@
+//! Tokens, as the members of an account make and end them.
+
+use entity::{Timestamp, api_token::Model, ids::UserId};
+
+use super::{
+    account::new_token,
+    member::{Outcome, Refusal, role_of},
+};
+use crate::{
+    auth::Viewer,
+    domain::{
+        access::{AccessError, MAX_TOKENS, Own, TokenWish, check_token},
+        role::manages,
+        token::ApiToken,
+    },
+    store::AccountStore,
+};
+
+/// Makes a token for a member. The answer is the only place its secret is ever in.
+pub(crate) async fn create(
+    store: &AccountStore,
+    viewer: &Viewer,
+    holder: UserId,
+    wish: TokenWish,
+    now: Timestamp,
+) -> Outcome<(ApiToken, Model)> {
+    let (actor, scopes, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.expires_at());
+    store
+        .write(move |store| {
+            let (wish, scopes) = (wish.clone(), scopes.clone());
+            Box::pin(async move {
+                let members = store.lock_members(&[actor, holder]).await?;
+                let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                let Some(role) = role_of(&members, holder) else { return Ok(Err(Refusal::NotFound)) };
+                let own = Own { role: own, scopes: &scopes, expires_at: own_end };
+                if let Err(errors) = check_token(own, role, &wish, now) {
+                    return Ok(Err(Refusal::Rules(errors)));
+                }
+                if store.good_api_token_count(now).await? >= MAX_TOKENS {
+                    return Ok(Err(AccessError::TooMany.into()));
+                }
+                let TokenWish { label, scopes, expires_at } = wish;
+                let (token, row) = new_token((store.account_id(), holder), &scopes, label, expires_at, now);
+                store.add_own_api_token(row.clone()).await?;
+                Ok(Ok((token, row)))
+            })
+        })
+        .await
+}
+
+/// Ends a token. One that has ended already stays as it is.
+pub(crate) async fn revoke(
+    store: &AccountStore,
+    actor: UserId,
+    identifier: String,
+    now: Timestamp,
+) -> Outcome<Model> {
+    store
+        .write(move |store| {
+            let identifier = identifier.clone();
+            Box::pin(async move {
+                let Some(token) = store.api_token(&identifier).await? else {
+                    return Ok(Err(Refusal::NotFound));
+                };
+                let members = store.lock_members(&[actor, token.user_id]).await?;
+                let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                // Without its member a token is gone, too.
+                let Some(role) = role_of(&members, token.user_id) else { return Ok(Err(Refusal::NotFound)) };
+                if !manages(own, role) {
+                    return Ok(Err(AccessError::AboveOwnRole.into()));
+                }
+                store.revoke_api_token(token.id, now).await?;
+                Ok(Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token }))
+            })
+        })
+        .await
+}

@@ -1,0 +1,69 @@
+//! What people wrote about clusters.
+
+use async_graphql::Object;
+use chrono::{DateTime, Utc};
+use entity::{
+    cluster_note::Model,
+    ids::{ClusterId, UserId},
+};
+
+use super::{
+    cluster::Cluster,
+    cluster_tag::ClusterPayload,
+    cost::UserError,
+    error::{ApiError, Unsealed},
+    loaders::NotesOf,
+    scope::AccountScope,
+    user::User,
+};
+
+/// Characters of notes at the most.
+const MAX_TEXT: usize = 10_000;
+
+/// What people wrote about a cluster.
+pub(super) struct ClusterNotes {
+    scope: AccountScope,
+    row: Model,
+}
+
+impl ClusterNotes {
+    pub(super) async fn of(scope: &AccountScope, cluster: ClusterId) -> Result<Option<Self>, ApiError> {
+        let row = scope.loader.load_one(NotesOf(cluster)).await?;
+        Ok(row.map(|row| Self { scope: scope.clone(), row }))
+    }
+}
+
+/// What people wrote about a cluster.
+#[Object]
+impl ClusterNotes {
+    /// The text. Null, with an error, when the key it is encrypted with is lost.
+    async fn text(&self) -> Unsealed<String> {
+        Some(self.scope.store.cluster_note_text(&self.row).map_err(ApiError::from))
+    }
+
+    /// When it was last changed, by the server's clock.
+    async fn changed_at(&self) -> DateTime<Utc> {
+        self.row.changed_at.0
+    }
+
+    /// Who changed it last; null when the user left the account.
+    async fn changed_by(&self) -> Result<Option<User>, ApiError> {
+        User::find(&self.scope, self.row.user_id).await
+    }
+}
+
+pub(super) async fn set_cluster_notes(
+    scope: &AccountScope,
+    user: UserId,
+    cluster: ClusterId,
+    text: &str,
+) -> Result<ClusterPayload, ApiError> {
+    let text = text.trim();
+    if text.chars().count() > MAX_TEXT {
+        let user_errors = vec![UserError::new("text", "must have at most 10,000 characters")];
+        return Ok(ClusterPayload { cluster: Cluster::of(scope, cluster).await?, user_errors });
+    }
+    let row = scope.store.set_cluster_notes(cluster, text.to_owned(), user, scope.now.into()).await?;
+    let row = row.ok_or(ApiError::NotFound("cluster"))?;
+    Ok(ClusterPayload { cluster: Cluster::new(&scope.after_change(), row), user_errors: Vec::new() })
+}

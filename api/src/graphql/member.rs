@@ -1,0 +1,228 @@
+//! The members of an account, and what they may decide about each other.
+
+use async_graphql::{Enum, ID, InputObject, Object, SimpleObject};
+use chrono::{DateTime, Utc};
+use entity::{
+    ids::UserId,
+    membership::{self, Model},
+};
+
+use super::{
+    account::Account,
+    connection::{Connection, PageArguments},
+    error::ApiError,
+    id::GlobalId,
+    scope::AccountScope,
+    user::User,
+};
+use crate::{
+    app::member::{self, Refusal},
+    domain::{access::AccessError, slug::Slug},
+    store::MemberSort,
+};
+
+/// A user as a member of an account.
+pub(super) struct Member {
+    scope: AccountScope,
+    row: Model,
+}
+
+impl Member {
+    pub(super) fn new(scope: &AccountScope, row: Model) -> Self {
+        Self { scope: scope.clone(), row }
+    }
+}
+
+/// A user as a member of an account.
+#[Object]
+impl Member {
+    /// The user.
+    async fn user(&self) -> Result<User, ApiError> {
+        User::find(&self.scope, self.row.user_id).await?.ok_or(ApiError::NotFound("user"))
+    }
+
+    /// What the member may do.
+    async fn role(&self) -> MemberRole {
+        self.row.role.into()
+    }
+
+    /// Since when the user is a member, by the server's clock.
+    async fn since(&self) -> DateTime<Utc> {
+        self.row.created_at.0
+    }
+}
+
+/// What a member may do in the account. Tokens of a member are good for no more than the role covers, from the moment on at
+/// which it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[graphql(remote = "membership::Role")]
+pub(super) enum MemberRole {
+    /// Everything, also what is to become of other owners.
+    Owner,
+    /// Everything but deciding on owners.
+    Admin,
+    /// Report and read: tokens with the scopes INGEST and READ.
+    Member,
+    /// Read: tokens with the scope READ.
+    Viewer,
+}
+
+/// Who is to become a member.
+#[derive(InputObject)]
+pub(super) struct AddMemberInput {
+    /// The name the user signs in with: 1 to 63 lower-case letters, digits, '-' or '_', beginning with a letter or digit.
+    /// Whoever has the name on this server is meant, and somebody new if nobody has.
+    name: String,
+    /// What the member may do; not more than whoever asks.
+    role: MemberRole,
+}
+
+/// The outcome of a change of members.
+#[derive(SimpleObject)]
+pub(super) struct MemberPayload {
+    /// The member as it is now; null when nothing was changed, and for a member who was removed.
+    member: Option<Member>,
+    /// The account as it is now.
+    account: Account,
+    /// Why nothing was changed; empty when it was.
+    user_errors: Vec<AccessUserError>,
+}
+
+/// Why somebody's access is not to be changed so.
+#[derive(SimpleObject)]
+pub(super) struct AccessUserError {
+    /// The field of the input, or the argument, it is about.
+    field: &'static str,
+    /// What is wrong, for programs.
+    code: AccessErrorCode,
+    /// What is wrong, for people.
+    message: String,
+}
+
+/// What can be wrong with a change of somebody's access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[graphql(remote = "AccessError")]
+pub(super) enum AccessErrorCode {
+    /// It cannot be the name of a user.
+    #[graphql(name = "NAME_INVALID")]
+    Name,
+    /// It cannot be the label of a token.
+    #[graphql(name = "LABEL_INVALID")]
+    Label,
+    /// A token needs a scope.
+    NoScope,
+    /// The token that asks lacks a scope itself.
+    ScopeNotHeld,
+    /// The user's role does not cover a scope.
+    ScopeNotCovered,
+    /// The expiry has passed.
+    #[graphql(name = "EXPIRED")]
+    Past,
+    /// The token that asks is good for a shorter time.
+    OutlivesOwn,
+    /// The role, or that of the user it is about, is above that of who asks.
+    AboveOwnRole,
+    /// The user is a member.
+    AlreadyMember,
+    /// The account would be left without an owner.
+    LastOwner,
+    /// The account has as many as it may have: 10,000 members, or 1,000 tokens that are good.
+    TooMany,
+}
+
+impl AccessUserError {
+    fn new(field: &'static str, error: AccessError) -> Self {
+        Self { field, code: error.into(), message: error.to_string() }
+    }
+
+    /// What speaks against a change, if it is a rule. `field` says what each is about.
+    pub(super) fn of(
+        refusal: Refusal,
+        what: &'static str,
+        field: impl Fn(AccessError) -> &'static str,
+    ) -> Result<Vec<Self>, ApiError> {
+        match refusal {
+            Refusal::NotFound => Err(ApiError::NotFound(what)),
+            Refusal::NoMember => Err(ApiError::Forbidden("you are not a member of the account".to_owned())),
+            Refusal::Rules(errors) => {
+                Ok(errors.into_iter().map(|error| Self::new(field(error), error)).collect())
+            }
+        }
+    }
+}
+
+/// A page of the account's members.
+pub(super) async fn members(
+    scope: &AccountScope,
+    page: PageArguments,
+) -> Result<Connection<Member>, ApiError> {
+    let sort = MemberSort::OldestFirst;
+    let request = page.request(sort)?;
+    let page = scope.store.member_page(sort, &request).await?;
+    let store = scope.store.clone();
+    let total = Box::new(move || {
+        let store = store.clone();
+        let count = async move { Ok(i64::try_from(store.member_count().await?).unwrap_or(i64::MAX)) };
+        Box::pin(count) as _
+    });
+    Ok(Connection::new(page, sort, |row| Member::new(scope, row), total))
+}
+
+pub(super) async fn add_member(
+    scope: &AccountScope,
+    actor: UserId,
+    input: AddMemberInput,
+) -> Result<MemberPayload, ApiError> {
+    let Ok(name) = input.name.parse::<Slug>() else {
+        let user_errors = vec![AccessUserError::new("name", AccessError::Name)];
+        return Ok(MemberPayload { member: None, account: Account(scope.clone()), user_errors });
+    };
+    let outcome = member::add(&scope.store, actor, &name, input.role.into(), scope.now.into()).await?;
+    payload(scope, outcome, "name")
+}
+
+pub(super) async fn set_member_role(
+    scope: &AccountScope,
+    actor: UserId,
+    user: &ID,
+    role: MemberRole,
+) -> Result<MemberPayload, ApiError> {
+    let user = user_of(scope, user)?;
+    payload(scope, member::change(&scope.store, actor, user, Some(role.into())).await?, "user")
+}
+
+pub(super) async fn remove_member(
+    scope: &AccountScope,
+    actor: UserId,
+    user: &ID,
+) -> Result<MemberPayload, ApiError> {
+    let user = user_of(scope, user)?;
+    let mut payload = payload(scope, member::change(&scope.store, actor, user, None).await?, "user")?;
+    payload.member = None;
+    Ok(payload)
+}
+
+/// The user an identifier of this account names; those of another account name nobody.
+pub(super) fn user_of(scope: &AccountScope, id: &ID) -> Result<UserId, ApiError> {
+    match GlobalId::parse(id) {
+        Some(GlobalId::User(account, user)) if account == scope.account.id => Ok(user),
+        _ => Err(ApiError::NotFound("user")),
+    }
+}
+
+/// `field` is what names the member.
+fn payload(
+    scope: &AccountScope,
+    outcome: Result<Model, Refusal>,
+    field: &'static str,
+) -> Result<MemberPayload, ApiError> {
+    let scope = scope.after_change();
+    let (member, user_errors) = match outcome {
+        Ok(row) => (Some(Member::new(&scope, row)), Vec::new()),
+        Err(refusal) => {
+            let about = |error| if error == AccessError::AboveOwnRole { "role" } else { field };
+            (None, AccessUserError::of(refusal, "user", about)?)
+        }
+    };
+    Ok(MemberPayload { member, account: Account(scope), user_errors })
+}

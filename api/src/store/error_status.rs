@@ -1,0 +1,100 @@
+//! What people say of groups of errors.
+
+use std::collections::HashMap;
+
+use entity::{
+    Timestamp,
+    error_group::{Column, Entity, Model, Status},
+    error_occurrence,
+    ids::{ErrorGroupId, UserId},
+};
+use sea_orm::{
+    ColumnTrait, Condition, QueryFilter, QuerySelect,
+    sea_query::{Expr, ExprTrait},
+};
+
+use super::{error::StoreError, scoped::AccountStore};
+use crate::domain::error_status::ErrorStatus;
+
+/// Whether one of `statuses` is to be thought of a group.
+pub(super) fn is_one(statuses: &[ErrorStatus]) -> Condition {
+    // What holds for none, so that it is not all groups that pass an empty list.
+    let none = Condition::any().add(Expr::cust("1 = 0"));
+    let all = [ErrorStatus::Open, ErrorStatus::Regressed, ErrorStatus::Resolved, ErrorStatus::Ignored];
+    all.into_iter().filter(|status| statuses.contains(status)).fold(none, |any, status| any.add(has(status)))
+}
+
+/// As [`ErrorStatus::of`].
+fn has(status: ErrorStatus) -> Expr {
+    let said = |status: Status| Column::Status.eq(status);
+    let (last, until) = (Expr::col((Entity, Column::LastSeenAt)), Expr::col((Entity, Column::ResolvedUntil)));
+    match status {
+        ErrorStatus::Open => said(Status::Open),
+        ErrorStatus::Ignored => said(Status::Ignored),
+        ErrorStatus::Regressed => said(Status::Resolved).and(last.gt(until)),
+        ErrorStatus::Resolved => said(Status::Resolved).and(last.lte(until)),
+    }
+}
+
+impl AccountStore {
+    /// Says something of a group of errors; `None` when there is no such group.
+    ///
+    /// # Errors
+    /// When the database does not answer; nothing is changed then.
+    #[tracing::instrument(name = "store.error_status.set", skip_all)]
+    pub async fn set_error_status(
+        &self,
+        group: ErrorGroupId,
+        status: Status,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Option<Model>, StoreError> {
+        // Errors go by the clocks of schedulers. What has happened by one that is fast has happened, too.
+        let last = || Expr::col((Entity, Column::LastSeenAt));
+        let until = match status {
+            Status::Resolved => Expr::case(last().gt(now), last()).finally(Expr::val(now)).into(),
+            Status::Open | Status::Ignored => Expr::val(Option::<Timestamp>::None),
+        };
+        self.write(move |store| {
+            let update = store
+                .update::<Entity>()
+                .col_expr(Column::Status, Expr::val(status))
+                .col_expr(Column::StatusChangedAt, Expr::val(now))
+                .col_expr(Column::StatusChangedBy, Expr::val(user))
+                .col_expr(Column::ResolvedUntil, until.clone())
+                .filter(Column::Id.eq(group));
+            Box::pin(async move {
+                update.exec(&store.writes()).await?;
+                Ok(store.select::<Entity>().filter(Column::Id.eq(group)).one(&store.writes()).await?)
+            })
+        })
+        .await
+    }
+
+    /// When the first error of each group happened after the group was resolved; groups without one are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.error_status.regressions", skip_all)]
+    pub async fn error_regressions(
+        &self,
+        groups: &[ErrorGroupId],
+    ) -> Result<HashMap<ErrorGroupId, Timestamp>, StoreError> {
+        use error_occurrence::Column::{AccountId, GroupId, OccurredAt};
+        let occurrence = |column: error_occurrence::Column| Expr::col((error_occurrence::Entity, column));
+        let of_group = occurrence(AccountId)
+            .equals((Entity, Column::AccountId))
+            .and(occurrence(GroupId).equals((Entity, Column::Id)));
+        let mut select = self
+            .select::<error_occurrence::Entity>()
+            .select_only()
+            .column(GroupId)
+            .column_as(OccurredAt.min(), "since")
+            .filter(GroupId.is_in(groups.iter().copied()))
+            .filter(occurrence(OccurredAt).gt(Expr::col((Entity, Column::ResolvedUntil))))
+            .group_by(GroupId);
+        QuerySelect::query(&mut select).inner_join(Entity, of_group);
+        let rows: Vec<(ErrorGroupId, Timestamp)> = select.into_tuple().all(&self.reads()).await?;
+        Ok(rows.into_iter().collect())
+    }
+}

@@ -1,0 +1,46 @@
+//! What an account wants of clusters that have nothing to do.
+
+use entity::{
+    Timestamp,
+    idle_policy::{Entity, Model},
+    ids::UserId,
+    list::TagPatterns,
+};
+
+use super::{error::StoreError, scoped::AccountStore, upsert::replace};
+use crate::domain::idle_policy::IdlePolicy;
+
+impl AccountStore {
+    /// What the account said, if it said anything.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.idle_policy.find", skip_all)]
+    pub async fn idle_policy(&self) -> Result<Option<Model>, StoreError> {
+        Ok(self.select::<Entity>().one(&self.reads()).await?)
+    }
+
+    /// Says it, in place of what was said before.
+    ///
+    /// # Errors
+    /// When the database does not answer; nothing is changed then.
+    #[tracing::instrument(name = "store.idle_policy.set", skip_all)]
+    pub async fn set_idle_policy(
+        &self,
+        policy: IdlePolicy,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Model, StoreError> {
+        let row = Model {
+            account_id: self.account_id(),
+            mode: policy.mode,
+            timeout_seconds: policy.timeout_seconds,
+            warn_before_seconds: policy.warn_before_seconds,
+            exempt_tags: TagPatterns(policy.exempt_tags),
+            changed_at: now,
+            user_id: user,
+        };
+        self.insert::<Entity>(vec![row.clone()], &replace::<Entity>()).await?;
+        Ok(row)
+    }
+}

@@ -1,0 +1,132 @@
+//! The members of an account, and who they are.
+
+use std::collections::HashMap;
+
+use entity::{
+    ids::UserId,
+    membership::{Column, Entity, Model, Role},
+    user,
+};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect,
+    sea_query::{Expr, ExprTrait, OnConflict},
+};
+
+use super::{
+    error::StoreError,
+    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    scoped::AccountStore,
+    upsert::first_wins,
+};
+
+/// The orders members can be listed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemberSort {
+    /// Who became one first comes first.
+    OldestFirst,
+}
+
+impl Sort for MemberSort {
+    type Entity = Entity;
+
+    fn name(self) -> &'static str {
+        "member_since:asc"
+    }
+
+    fn columns(self) -> Vec<Column> {
+        vec![Column::CreatedAt, Column::UserId]
+    }
+
+    fn descending(self) -> bool {
+        false
+    }
+
+    fn accepts(self, key: &Key) -> bool {
+        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+    }
+
+    fn key(self, row: &Model) -> Key {
+        Key(vec![row.created_at.into(), row.user_id.into()])
+    }
+}
+
+impl AccountStore {
+    /// A page of the account's members.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.member.page", skip_all)]
+    pub async fn member_page(
+        &self,
+        sort: MemberSort,
+        request: &PageRequest,
+    ) -> Result<Page<Model>, StoreError> {
+        page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+    }
+
+    /// How many members the account has.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.member.count", skip_all)]
+    pub async fn member_count(&self) -> Result<u64, StoreError> {
+        Ok(self.select::<Entity>().count(&self.reads()).await?)
+    }
+
+    /// The members of the account among `ids`, in no particular order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.user.by_id", skip_all)]
+    pub async fn users_by_id(&self, ids: &[UserId]) -> Result<HashMap<UserId, user::Model>, StoreError> {
+        let members = self
+            .select::<Entity>()
+            .filter(Column::UserId.is_in(ids.iter().copied()))
+            .find_also_related(user::Entity)
+            .all(&self.reads())
+            .await?;
+        Ok(members.into_iter().filter_map(|(_, user)| user.map(|user| (user.id, user))).collect())
+    }
+
+    /// The members among `ids` and all owners, held against other writers until the transaction ends: whoever decides
+    /// by their roles decides by what they still are when it commits.
+    pub(crate) async fn lock_members(&self, ids: &[UserId]) -> Result<Vec<Model>, StoreError> {
+        let wanted = Column::UserId.is_in(ids.iter().copied()).or(Column::Role.eq(Role::Owner));
+        // In one order, so that two who do this do not wait for each other.
+        let locked = self.select::<Entity>().filter(wanted).order_by_asc(Column::UserId).lock_exclusive();
+        Ok(locked.all(&self.writes()).await?)
+    }
+
+    /// The user with the name of `new`, who is added if there is none. Users belong to no account: who has a name in
+    /// several is one.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "users belong to no account, and are nothing but a name here"
+    )]
+    pub(crate) async fn user_named(&self, new: user::Model) -> Result<user::Model, StoreError> {
+        let by_name = user::Entity::find().filter(user::Column::Name.eq(new.name.as_str()));
+        let once = OnConflict::column(user::Column::Name).do_nothing().to_owned();
+        let insert = user::Entity::insert_many([new.into_active_model().reset_all()]).on_conflict(once);
+        insert.exec_without_returning(&self.writes()).await?;
+        by_name.one(&self.writes()).await?.ok_or_else(StoreError::no_free_identifier)
+    }
+
+    /// Makes a user a member. Returns whether that is new.
+    pub(crate) async fn add_membership(&self, member: Model) -> Result<bool, StoreError> {
+        Ok(self.insert::<Entity>(vec![member], &first_wins::<Entity>()).await? == 1)
+    }
+
+    /// Gives a member another role.
+    pub(crate) async fn set_role(&self, user: UserId, role: Role) -> Result<(), StoreError> {
+        let update = self.update::<Entity>().col_expr(Column::Role, Expr::val(role));
+        update.filter(Column::UserId.eq(user)).exec(&self.writes()).await?;
+        Ok(())
+    }
+
+    /// Ends a membership, and with it all tokens that were made under it.
+    pub(crate) async fn remove_membership(&self, user: UserId) -> Result<(), StoreError> {
+        self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.writes()).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,30 @@
+//! `cluster_tags`: the words people put on clusters. They lie in the open, because clusters are found by them.
+
+use sea_orm::entity::prelude::*;
+
+use crate::{
+    AccountOwned,
+    ids::{AccountId, ClusterId},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "cluster_tags")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub account_id: AccountId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub cluster_id: ClusterId,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub key: String,
+    /// Empty for a tag without one.
+    pub value: String,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl AccountOwned for Entity {
+    const ACCOUNT_ID: Column = Column::AccountId;
+}

@@ -1,0 +1,129 @@
+//! What people say of groups of errors, and what of it still holds when an error happens again.
+
+use entity::api_token::Scope;
+use harness::{Member, ReportBuilder, TestApp, error};
+use serde_json::{Value, json};
+
+const STARTED_AT: f64 = 1_795_172_400.0;
+
+const SET: &str = "mutation($group: ID!, $status: ErrorGroupVerdict!) { result: setErrorGroupStatus(group: $group, status: $status) {
+    errorGroup { status statusChangedAt statusChangedBy { name } regressedAt } } }";
+
+const GROUPS: &str = "query($status: [ErrorGroupStatus!]) { viewer { account { errorGroups(status: $status) {
+    totalCount nodes { id title status statusChangedAt statusChangedBy { name } regressedAt } } } } }";
+
+/// An error so many seconds after 11:00, reported by a scheduler of its own.
+async fn happens(member: &Member, number: u32, seconds: f64, message: &str) {
+    let mut error = error(number.into(), 1, 1);
+    error["at"] = json!(STARTED_AT + seconds);
+    error["message"] = json!(message);
+    let report = ReportBuilder::new(&format!("Scheduler-{number}"), 1).with("/errors", vec![error]);
+    member.reported(&report.build()).await;
+}
+
+async fn groups(member: &Member, status: Value) -> Value {
+    member.query(GROUPS, json!({ "status": status })).await["viewer"]["account"]["errorGroups"].take()
+}
+
+/// The group with a title.
+async fn group(member: &Member, title: &str) -> Value {
+    let found = groups(member, Value::Null).await;
+    found["nodes"].as_array().unwrap().iter().find(|group| group["title"] == title).unwrap().clone()
+}
+
+async fn set(member: &Member, title: &str, status: &str) -> Value {
+    let id = group(member, title).await["id"].clone();
+    member.query(SET, json!({ "group": id, "status": status })).await["result"]["errorGroup"].take()
+}
+
+#[tokio::test]
+async fn a_resolved_group_that_happens_again_has_regressed() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let bob = app.member("bob", "ada").await;
+    happens(&ada, 1, 0.0, "boom").await;
+    let open =
+        json!({ "status": "OPEN", "statusChangedAt": null, "statusChangedBy": null, "regressedAt": null });
+    let status = async || {
+        let mut group = group(&ada, "boom").await;
+        for field in ["id", "title"] {
+            group.as_object_mut().unwrap().remove(field);
+        }
+        group
+    };
+    assert_eq!(status().await, open);
+
+    // Resolved at 12:00 by the server's clock.
+    let resolved = json!({ "status": "RESOLVED", "statusChangedAt": "2026-11-20T12:00:00+00:00",
+        "statusChangedBy": { "name": "bob" }, "regressedAt": null });
+    assert_eq!(set(&bob, "boom", "RESOLVED").await, resolved);
+    // What happened before that and is told after it, also at the very moment, was resolved, too.
+    happens(&ada, 2, 1_800.0, "boom").await;
+    happens(&ada, 3, 3_600.0, "boom").await;
+    assert_eq!(status().await, resolved);
+    // What happens later has not been; the first time counts, in whatever order it is told.
+    happens(&ada, 4, 3_700.0, "boom").await;
+    happens(&ada, 5, 3_600.5, "boom").await;
+    let mut regressed = resolved.clone();
+    (regressed["status"], regressed["regressedAt"]) =
+        (json!("REGRESSED"), json!("2026-11-20T12:00:00.500+00:00"));
+    assert_eq!(status().await, regressed);
+
+    // By a scheduler whose clock is fast it happened at 12:01:40 already: resolving covers that.
+    assert_eq!(set(&bob, "boom", "RESOLVED").await, resolved);
+    happens(&ada, 6, 3_700.0, "boom").await;
+    assert_eq!(status().await, resolved);
+    happens(&ada, 7, 3_700.5, "boom").await;
+    regressed["regressedAt"] = json!("2026-11-20T12:01:40.500+00:00");
+    assert_eq!(status().await, regressed);
+
+    app.set_clock("2026-11-20T12:30:00Z");
+    for (said, status_now) in [("IGNORED", "IGNORED"), ("OPEN", "OPEN")] {
+        let expected = json!({ "status": status_now, "statusChangedAt": "2026-11-20T12:30:00+00:00",
+            "statusChangedBy": { "name": "ada" }, "regressedAt": null });
+        assert_eq!(set(&ada, "boom", said).await, expected);
+        happens(&ada, 8, 10_000.0, "boom").await;
+        assert_eq!(status().await, expected);
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn groups_are_listed_by_what_is_to_be_thought_of_them() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for (number, title) in [(1, "open"), (2, "resolved"), (3, "ignored"), (4, "regressed")] {
+        happens(&ada, number, f64::from(number), title).await;
+    }
+    for (title, status) in [("resolved", "RESOLVED"), ("ignored", "IGNORED"), ("regressed", "RESOLVED")] {
+        set(&ada, title, status).await;
+    }
+    happens(&ada, 5, 3_605.0, "regressed").await;
+    happens(&ada, 6, 3_606.0, "ignored").await;
+    // The newest first.
+    for (status, expected) in [
+        (json!(null), "ignored regressed resolved open"),
+        (json!([]), ""),
+        (json!("OPEN"), "open"),
+        (json!(["RESOLVED"]), "resolved"),
+        (json!(["IGNORED"]), "ignored"),
+        (json!(["REGRESSED"]), "regressed"),
+        (json!(["OPEN", "REGRESSED", "OPEN"]), "regressed open"),
+        (json!(["OPEN", "REGRESSED", "RESOLVED", "IGNORED"]), "ignored regressed resolved open"),
+    ] {
+        let found = groups(&ada, status.clone()).await;
+        let nodes = found["nodes"].as_array().unwrap().iter();
+        let titles: Vec<&str> = nodes.map(|node| node["title"].as_str().unwrap()).collect();
+        assert_eq!(titles.join(" "), expected, "{status}");
+        assert_eq!(found["totalCount"], titles.len(), "{status}");
+    }
+    // Who asks, the page, its length, who said what, and when errors happened again.
+    let before = app.statements();
+    groups(&ada, Value::Null).await;
+    assert_eq!(app.statements() - before, 5);
+    let reader = ada.with_token(ada.token(&[Scope::Read], None).await);
+    let id = group(&ada, "open").await["id"].clone();
+    let answer = reader.ask(SET, json!({ "group": id, "status": "IGNORED" })).await;
+    assert_eq!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN");
+    app.stop().await;
+}
