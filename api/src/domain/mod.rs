@@ -3,14 +3,17 @@
 
 pub mod answer;
 pub mod bounded;
+pub mod breakdown;
 pub mod client_span;
 pub mod cluster_id;
+pub mod comparison;
 pub mod cost;
 pub mod data_class;
 pub mod environment;
 pub mod fine_metric;
 pub mod fingerprint;
 pub mod metric;
+pub mod millionths;
 pub mod profile;
 pub mod report;
 pub mod retention;

@@ -38,6 +38,7 @@ mod upsert;
 mod usage_day;
 mod usage_hour;
 mod usage_table;
+mod work;
 mod worker;
 
 pub use api_token::Credentials;
@@ -64,4 +65,5 @@ pub use thread_change::ThreadChangeSort;
 pub(crate) use usage_day::MAX_DUE;
 pub use usage_day::{AccountDay, FunctionUsage};
 pub use usage_table::{CellAt, CellsBy, FunctionCell, UsageCell, UsageStep};
+pub use work::{WorkSpan, WorkerSize};
 pub use worker::{WorkerParent, WorkerSort};
