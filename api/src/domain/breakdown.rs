@@ -366,6 +366,28 @@ impl Table {
     pub fn counts(&self, part: Part) -> bool {
         part != Part::Beside || self.unit != SECONDS
     }
+
+    /// What one cluster spent, of a table in seconds that tells clusters apart.
+    #[must_use]
+    pub fn of_cluster(&self, cluster: ClusterId) -> Self {
+        let rows = self.rows.iter().filter(|row| row.key.cluster == Some(cluster));
+        let rows: Vec<Row> =
+            rows.map(|row| Row { key: Key { cluster: None, ..row.key.clone() }, ..row.clone() }).collect();
+        let has = |parts: &[Part]| rows.iter().any(|row| parts.contains(&row.key.part));
+        let sum = |parts: &dyn Fn(Part) -> bool| -> Millionths {
+            rows.iter().filter(|row| parts(row.key.part)).map(|row| row.value).sum()
+        };
+        let knows_threads = has(&[Part::Idle, Part::Overcounted]);
+        Self {
+            unit: self.unit.clone(),
+            units: self.units.clone(),
+            total: sum(&|part| self.counts(part)),
+            idle: knows_threads.then(|| sum(&|part| part == Part::Idle)),
+            without_metrics: usize::from(has(&[Part::NotCollected])),
+            without_threads: usize::from(has(&[Part::Tasks]) && !knows_threads),
+            rows,
+        }
+    }
 }
 
 /// What tags and times of spans are wanted.
@@ -473,7 +495,8 @@ mod tests {
     #[test]
     fn a_value_counts_once_for_each_tag_and_once_in_all() {
         let tags = table(question(&[Dimension::Tag], "bytes"), Offered::Nothing);
-        let expected = [(Part::Tasks, Some("etl".to_owned()), 14.0), (Part::Tasks, Some("load".to_owned()), 7.0)];
+        let expected =
+            [(Part::Tasks, Some("etl".to_owned()), 14.0), (Part::Tasks, Some("load".to_owned()), 7.0)];
         assert_eq!(rows(&tags), expected);
         assert_eq!(tags.total.value(), 14.0);
     }

@@ -321,7 +321,10 @@ mod tests {
             both.counts_in(part).into_iter().map(|counts| (counts.own, counts.total)).collect()
         };
         // Of `both` the second node is the line 3, the costlier one.
-        assert_eq!((counts(&one), counts(&other)), (vec![(1, 4), (0, 0), (3, 3)], vec![(2, 9), (7, 7), (0, 0)]));
+        assert_eq!(
+            (counts(&one), counts(&other)),
+            (vec![(1, 4), (0, 0), (3, 3)], vec![(2, 9), (7, 7), (0, 0)])
+        );
         // What was pruned has no place, and neither has what lies below it.
         assert_eq!(both.pruned(5.0, 10).counts_in(&one).len(), 2);
     }

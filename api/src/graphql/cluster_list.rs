@@ -143,7 +143,7 @@ pub(super) async fn clusters(
 }
 
 impl ClusterFilter {
-    fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
+    pub(super) fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
         let users = self.users.map(|users| of_account(scope, &users)).transpose()?;
         if let Some(text) = &self.search {
             bounded_text("search", text)?;

@@ -2,12 +2,16 @@
 //! through `app`. Rows are wrapped, never exposed, so that a column can change without breaking a client.
 
 mod account;
+mod account_series;
 mod answer;
 mod answer_loaders;
+mod baseline;
+mod breakdown;
 mod client;
 mod cluster;
 mod cluster_list;
 mod code;
+mod comparison;
 mod computation;
 mod connection;
 mod cost;
@@ -40,6 +44,7 @@ mod usage;
 mod usage_table;
 mod user;
 mod viewer;
+mod work_scope;
 mod worker;
 
 pub use error::ApiError;

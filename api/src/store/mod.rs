@@ -4,6 +4,7 @@
 //! account itself. What belongs to no viewer has a [`SystemStore`] with its own short list of methods.
 
 mod api_token;
+mod baseline;
 mod client;
 mod client_span;
 mod cluster;
@@ -42,6 +43,7 @@ mod work;
 mod worker;
 
 pub use api_token::Credentials;
+pub use baseline::Beginning;
 pub use client::ClientSort;
 pub(crate) use cluster::NOTHING;
 pub use cluster::{ClusterSort, ClusterSortBy};
@@ -57,6 +59,7 @@ pub use identity::SystemStore;
 pub use job_lock::JobLock;
 pub use key::{KeyUse, SEALED_TABLES};
 pub use log_line::{LINES_PER_SEARCH, LogFilter, LogParent, LogSort};
+pub use profile::WindowKey;
 pub use sample_chunk::SeriesParent;
 pub use scoped::{AccountStore, Write};
 pub use span::{SpanFilter, SpanParent, SpanSort};

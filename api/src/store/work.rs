@@ -62,8 +62,8 @@ pub struct WorkerSize {
 }
 
 impl AccountStore {
-    /// The clusters that pass a filter and, of these, those that are known to have been there at a time from `from` to
-    /// before `to`: the first so many by when they started.
+    /// The clusters that pass a filter, that are among `ids` if there are any, and that are known to have been there at a
+    /// time from `from` to before `to`: the first so many by when they started.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -71,11 +71,15 @@ impl AccountStore {
     pub async fn clusters_during(
         &self,
         filter: &ClusterFilter,
+        ids: Option<&BTreeSet<ClusterId>>,
         (from, to): (Option<i64>, Option<i64>),
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         use cluster::Column::{DurationMs, Id, StartedAt};
         let mut select = self.filtered_clusters(filter);
+        if let Some(ids) = ids {
+            select = select.filter(Id.is_in(ids.iter().copied()));
+        }
         if let Some(from) = from {
             select = select.filter(StartedAt.into_expr().add(DurationMs.into_expr()).gte(from));
         }
@@ -95,8 +99,11 @@ impl AccountStore {
         clusters: &[ClusterId],
         choice: SpanChoice,
     ) -> Result<Vec<WorkSpan>, StoreError> {
-        use span::Column::{ClusterId as OfCluster, Done, EnqueuedAt, Id, ParentId, Path, StartedAt, StoppedAt};
-        type Times = (Timestamp, Option<Timestamp>, Option<Timestamp>, bool);
+        use span::Column::{
+            ClusterId as OfCluster, Done, EnqueuedAt, Id, ParentId, Path, StartedAt, StoppedAt,
+        };
+        type Row =
+            (ClusterId, SpanId, Option<SpanId>, Names, Timestamp, Option<Timestamp>, Option<Timestamp>, bool);
         let columns = [OfCluster, Id, ParentId, Path, EnqueuedAt, StartedAt, StoppedAt, Done];
         let mut select = self.select::<span::Entity>().filter(OfCluster.is_in(clusters.iter().copied()));
         for (bound, is_from) in [(choice.from, true), (choice.to, false)] {
@@ -105,26 +112,13 @@ impl AccountStore {
             }
         }
         let select = select.select_only().columns(columns).limit(MAX_READ as u64 + 1);
-        let rows: Vec<(ClusterId, SpanId, Option<SpanId>, Names, Times)> = {
-            type Row = (
-                ClusterId,
-                SpanId,
-                Option<SpanId>,
-                Names,
-                Timestamp,
-                Option<Timestamp>,
-                Option<Timestamp>,
-                bool,
-            );
-            let rows: Vec<Row> = select.into_tuple().all(&self.reads()).await?;
-            rows.into_iter().map(|(c, i, p, path, e, s, t, d)| (c, i, p, path, (e, s, t, d))).collect()
-        };
+        let rows: Vec<Row> = select.into_tuple().all(&self.reads()).await?;
         if rows.len() > MAX_READ {
             return Err(StoreError::TooMuch(TOO_MANY_SPANS));
         }
         let milliseconds = |time: Timestamp| time.timestamp_millis();
-        let spans = rows.into_iter().filter_map(move |(cluster, id, parent, Names(path), times)| {
-            let (enqueued, started, stopped, done) = times;
+        let spans = rows.into_iter().filter_map(move |row| {
+            let (cluster, id, parent, Names(path), enqueued, started, stopped, done) = row;
             let enqueued = milliseconds(enqueued);
             let (started, stopped) = (started.map(milliseconds), stopped.map(milliseconds));
             choice.has(&path, enqueued).then(|| WorkSpan {
@@ -146,6 +140,7 @@ impl AccountStore {
         work: Arc<Work>,
         mut breakdown: Breakdown,
     ) -> Result<(Breakdown, usize), StoreError> {
+        use fine_metric::Column::{ClusterId, SpanId};
         let (mut labels, mut read) = (Labels::default(), 0);
         for mut part in self.metrics_of(&work) {
             loop {
@@ -167,7 +162,6 @@ impl AccountStore {
                 })
                 .await?;
                 let Some((cluster, span)) = last.filter(|_| !whole) else { break };
-                use fine_metric::Column::{ClusterId, SpanId};
                 let same_cluster = ClusterId.eq(cluster).and(SpanId.gt(span));
                 part = part.filter(ClusterId.gt(cluster).or(same_cluster));
             }
@@ -248,7 +242,8 @@ impl AccountStore {
             .into_tuple()
             .all(&self.reads())
             .await?;
-        let size = |(cluster, threads, memory_limit_bytes)| (cluster, WorkerSize { threads, memory_limit_bytes });
+        let size =
+            |(cluster, threads, memory_limit_bytes)| (cluster, WorkerSize { threads, memory_limit_bytes });
         Ok(rows.into_iter().map(size).collect())
     }
 }
