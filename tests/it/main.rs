@@ -4,11 +4,13 @@
 
 mod answer;
 mod api_token;
+mod breakdown;
 mod budget;
 mod cluster;
 mod cluster_list;
 mod code;
 mod command_line;
+mod comparison;
 mod convergence;
 mod cost;
 mod docs;
