@@ -229,7 +229,9 @@ async fn what_was_not_collected_is_said_and_never_idle() {
         old,
         unused,
         small("unmeasured").without("/fine_metrics"),
-        small("uncounted").without("/thread_history"),
+        small("uncounted")
+            .without("/thread_history")
+            .with("/fine_metrics/0/cells", json!([["execute", "load", "thread-cpu", "seconds", 25]])),
         small("overcounted").with("/thread_history", json!([threads(0.0, 2)])),
     ] {
         ada.reported(&report.build()).await;
@@ -238,15 +240,15 @@ async fn what_was_not_collected_is_said_and_never_idle() {
     let expected = [
         row("NOT_COLLECTED", "old", 40.0),
         row("NOT_COLLECTED", "unmeasured", 30.0),
-        row("TASKS", "uncounted", 20.4),
+        row("TASKS", "uncounted", 25.0),
         row("TASKS", "overcounted", 20.4),
         row("OVERCOUNTED", "overcounted", -0.4),
     ];
     assert_eq!(rows(&table, "/cluster/schedulerId"), expected);
-    assert_eq!(table["total"], 40.0 + 30.0 + 20.4 + 20.0);
+    assert_eq!(table["total"], 40.0 + 30.0 + 25.0 + 20.0);
     assert_eq!(table["idleSeconds"], 0.0);
     assert_eq!((&table["clustersWithoutMetrics"], &table["clustersWithoutThreads"]), (&json!(2), &json!(1)));
-    assert_eq!(table["rows"][4]["share"], -0.4 / 110.4);
+    assert_eq!(table["rows"][4]["share"], -0.4 / 115.0);
     let only = async |search: &str| {
         let scope = format!("scope: {{ clusters: {{ search: \"{search}\" }} }}, by: []");
         ask(&ada, &scope).await["idleSeconds"].take()

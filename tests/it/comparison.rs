@@ -94,7 +94,7 @@ async fn differences_of_thread_time_add_up_exactly() {
     ]);
     assert_eq!(json!(found), expected);
     assert_eq!(rows.iter().map(|row| millionths(&row["deltaExact"])).sum::<i64>(), -12_000_000);
-    assert_eq!(rows[0]["shareOfDelta"], 20.7 / -12.0);
+    assert_eq!(rows[0]["shareOfDelta"], -1.725);
     assert_eq!(all["rest"], json!({ "rows": 0, "base": 0.0, "head": 0.0, "delta": 0.0, "deltaExact": "0" }));
     let expected = json!({
         "verdict": "GOOD", "value": -12.0, "unit": "thread-seconds", "share": null, "confidence": "MEASURED",
@@ -230,10 +230,20 @@ fn run(scheduler: &str, minutes: i32) -> ReportBuilder {
         .with("/spans", json!([span]))
         .with("/code", json!([code("x = 1"), code("x = 2")]))
         .with("/workers", json!([worker]))
-        .with("/environments", json!([environment("3.11", json!({ "dask": "2026.1.0", "numpy": "1.26.4", "lz4": "4.3" }))]))
+        .with(
+            "/environments",
+            json!([environment("3.11", json!({ "dask": "2026.1.0", "numpy": "1.26.4", "lz4": "4.3" }))]),
+        )
         .with("/cluster/environment_id", uuid(1))
-        .with("/fine_metrics", json!([{ "span_id": uuid(1), "cells": [
-            ["execute", "load", "thread-cpu", "seconds", 60], ["execute", "load", "thread-noncpu", "seconds", 8]] }]))
+        .with("/fine_metrics", json!([{ "span_id": uuid(1), "cells": spent(8) }]))
+}
+
+/// A minute on the CPU, and so many seconds of tasks without it.
+fn spent(without: i64) -> Value {
+    json!([
+        ["execute", "load", "thread-cpu", "seconds", 60],
+        ["execute", "load", "thread-noncpu", "seconds", without]
+    ])
 }
 
 fn environment(python: &str, packages: impl Into<Value>) -> Value {
@@ -249,9 +259,9 @@ fn larger(scheduler: &str, minutes: i32) -> ReportBuilder {
         .with("/cluster/totals/peak_threads", 16)
         .with("/thread_history", json!([threads(0.0, 16)]))
         .with("/workers/0/memory_limit_bytes", 8_000_000_000_i64)
-        .with("/environments/0", environment("3.12", packages))
+        .with("/environments", json!([environment("3.12", packages)]))
         .with("/spans/0/code", json!([[code_frame("x = 2", 1, 0)]]))
-        .with("/fine_metrics/0/cells/1/4", 20)
+        .with("/fine_metrics/0/cells", spent(20))
 }
 
 #[tokio::test]

@@ -426,7 +426,6 @@ async fn analyses_see_the_accounts_own_work_alone() {
         let mut report = report();
         report["scheduler_id"] = json!(name);
         report["final"] = json!(true);
-        report["errors"] = json!([]);
         report["cluster"]["totals"]["tasks"] = json!(6);
         report["fine_metrics"][0]["cells"][0][4] = json!(seconds);
         report["profiles"][0]["samples"] = json!(seconds);
