@@ -602,6 +602,74 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
 }
 
 #[tokio::test]
+async fn analyses_see_the_accounts_own_work_alone() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    // The same scheduler, span, profile and samples in both accounts, and other numbers.
+    let closed = |name: &str, seconds: i64| {
+        let mut report = report();
+        report["scheduler_id"] = json!(name);
+        report["final"] = json!(true);
+        report["cluster"]["totals"]["tasks"] = json!(6);
+        report["fine_metrics"][0]["cells"][0][4] = json!(seconds);
+        report["profiles"][0]["samples"] = json!(seconds);
+        report["samples"][0]["metrics"]["workers"] = json!(seconds);
+        report
+    };
+    let number = ada.reported(&closed("Scheduler-1", 2)).await;
+    ada.reported(&closed("Scheduler-0", 2)).await;
+    let bobs = bob.reported(&closed("Scheduler-1", 3)).await;
+    let all = "{ viewer { account { fineMetrics { clusters rows { value key { part } } } profile { windows samples }
+        series(metrics: [WORKERS]) { points { value clusters } }
+        compare(base: {}, head: {}) { base { clusters total } rows { head } environment { headSize { workerThreads } }
+            profile { headSamples } }
+        clusters { nodes { answers { whatChanged { confidence } slower { confidence } scaling { confidence } } } } } } }";
+    let of = async |member: &Member| member.query(all, json!({})).await["viewer"]["account"].take();
+    let (of_ada, of_bob) = (of(&ada).await, of(&bob).await);
+    // Four threads for one second, of which fewer seconds than were measured.
+    let tasks = |account: &Value| account["fineMetrics"]["rows"][0]["value"].clone();
+    assert_eq!((tasks(&of_ada), tasks(&of_bob)), (json!(4.0), json!(3.0)));
+    let clusters = |account: &Value| account["compare"]["base"]["clusters"].clone();
+    assert_eq!((clusters(&of_ada), clusters(&of_bob)), (json!(2), json!(1)));
+    assert_eq!(of_bob["profile"], json!({ "windows": 1, "samples": 3 }));
+    assert_eq!(of_bob["series"][0]["points"], json!([{ "value": 3.0, "clusters": 1 }]));
+    assert_eq!(of_bob["compare"]["profile"], json!({ "headSamples": 3 }));
+    // Of its two runs of the same work, ada's later one has one to be compared with, and bob's only one has none.
+    let answers = of_bob["clusters"]["nodes"][0]["answers"].clone();
+    for question in ["whatChanged", "slower", "scaling"] {
+        assert_eq!(answers[question]["confidence"], "NOT_COLLECTED", "{question}");
+    }
+    assert_ne!(of_ada["clusters"]["nodes"][0]["answers"]["whatChanged"]["confidence"], "NOT_COLLECTED");
+
+    let scoped = "query($id: ID!) { viewer { account { fineMetrics(scope: { clusterIds: [$id] }) { total }
+        profile(scope: { clusterIds: [$id] }) { samples } series(scope: { clusterIds: [$id] }, metrics: [CPU]) { unit }
+        compare(base: {}, head: { clusterIds: [$id] }) { delta } } } }";
+    let against = format!(
+        "query($id: ID!) {{ cluster(id: \"{bobs}\") {{ answers {{ whatChanged(baseline: $id) {{ value }} }} }} }}"
+    );
+    let ids = node_ids(&ada).await;
+    let id = ids.iter().find(|(noun, _)| *noun == "Cluster").unwrap().1.clone();
+    for query in [scoped, &against] {
+        assert!(ada.ask(scoped, json!({ "id": id })).await.get("errors").is_none());
+        for (theirs, nobodys) in
+            [(id.clone(), of_nothing(&id)), (json!(number.to_string()), json!((number + 7).to_string()))]
+        {
+            let refused = bob.ask(query, json!({ "id": theirs })).await;
+            assert_eq!(refused["errors"][0]["extensions"]["code"], "NOT_FOUND", "{refused}");
+            assert_eq!(refused.to_string(), bob.ask(query, json!({ "id": nobodys })).await.to_string());
+        }
+    }
+    let user = "query($user: ID!) { viewer { account { fineMetrics(scope: { clusters: { users: [$user] } }) { total } } } }";
+    let refused = bob.ask(user, json!({ "user": ids[0].1 })).await;
+    assert_eq!(refused["errors"][0]["extensions"]["code"], "NOT_FOUND");
+    assert_eq!(
+        refused.to_string(),
+        bob.ask(user, json!({ "user": of_nothing(&ids[0].1) })).await.to_string()
+    );
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn without_a_token_nothing_is_told() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;

@@ -5,12 +5,14 @@
 mod account_list;
 mod answer;
 mod api_token;
+mod breakdown;
 mod budget;
 mod cluster;
 mod cluster_list;
 mod cluster_tag;
 mod code;
 mod command_line;
+mod comparison;
 mod convergence;
 mod cost;
 mod docs;

@@ -14,7 +14,7 @@ use super::report::FineMetricCell;
 const WITHOUT_SPAN: [&str; 3] = ["gather-dep", "get-data", "memory-monitor"];
 
 /// Where tasks run.
-const EXECUTE: &str = "execute";
+pub(super) const EXECUTE: &str = "execute";
 
 /// Labels that are summed together at the most: a span has at most 5,000.
 const MAX_LABELS: usize = 50_000;
@@ -23,7 +23,7 @@ const MAX_LABELS: usize = 50_000;
 const MAX_JSON: u64 = 32 << 20;
 
 /// The unit of times.
-const SECONDS: &str = "seconds";
+pub const SECONDS: &str = "seconds";
 
 /// What a value is of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -98,6 +98,13 @@ impl Labels {
         let label = Arc::new(label);
         self.0.insert(Arc::clone(&label));
         label
+    }
+}
+
+impl Cells {
+    /// What each value is of, whether that belongs to spans, and the value.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&(Arc<Label>, bool), f64)> {
+        self.0.iter().map(|(of, value)| (of, *value))
     }
 }
 

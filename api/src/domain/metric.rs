@@ -57,6 +57,35 @@ pub enum Unit {
     Share,
 }
 
+/// How the values of several clusters become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combination {
+    /// They are added.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// The least of them.
+    Least,
+    /// The greatest of them.
+    Greatest,
+}
+
+impl Metric {
+    /// How its values of several clusters become one: what is a share or a time has no sum.
+    #[must_use]
+    pub fn combination(self) -> Combination {
+        match (self, self.unit()) {
+            // Of a cluster, the fullest disk counts.
+            (Self::GilContentionMin | Self::EventLoopMin | Self::DiskFree | Self::DiskTotal, _) => {
+                Combination::Least
+            }
+            (Self::GilContentionMax | Self::EventLoopMax, _) => Combination::Greatest,
+            (_, Unit::Share | Unit::Seconds) => Combination::Mean,
+            _ => Combination::Sum,
+        }
+    }
+}
+
 metrics! {
     /// Connected workers.
     Workers = 1, "workers", Count;

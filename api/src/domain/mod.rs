@@ -4,8 +4,10 @@
 pub mod access;
 pub mod answer;
 pub mod bounded;
+pub mod breakdown;
 pub mod client_span;
 pub mod cluster_id;
+pub mod comparison;
 pub mod cost;
 pub mod data_class;
 pub mod environment;
@@ -14,6 +16,7 @@ pub mod fine_metric;
 pub mod fingerprint;
 pub mod idle_policy;
 pub mod metric;
+pub mod millionths;
 pub mod profile;
 pub mod report;
 pub mod retention;

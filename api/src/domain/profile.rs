@@ -127,6 +127,41 @@ impl Profile {
     }
 }
 
+/// Samples of a node: those in which it was innermost, and those it was part of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Samples in which it was innermost.
+    pub own: i64,
+    /// Samples it was part of.
+    pub total: i64,
+}
+
+impl Profile {
+    /// How often each node of this tree occurs in `part`, of whose sum with others it is one.
+    #[must_use]
+    pub fn counts_in(&self, part: &Self) -> Vec<Counts> {
+        let identity = |frame: &Frame| Frame { text: None, ..frame.clone() };
+        let frames: HashMap<Frame, usize> =
+            self.frames.iter().enumerate().map(|(index, frame)| (identity(frame), index)).collect();
+        let places: HashMap<(Option<usize>, usize), usize> =
+            self.nodes.iter().enumerate().map(|(index, node)| ((node.parent, node.frame), index)).collect();
+        let theirs: Vec<Option<usize>> =
+            part.frames.iter().map(|frame| frames.get(&identity(frame)).copied()).collect();
+        let mut counts = vec![Counts::default(); self.nodes.len()];
+        let mut here: Vec<Option<usize>> = Vec::with_capacity(part.nodes.len());
+        for node in &part.nodes {
+            let parent = node.parent.map_or(Some(None), |parent| here[parent].map(Some));
+            let place = parent.zip(theirs[node.frame]).and_then(|key| places.get(&key)).copied();
+            if let Some(place) = place {
+                counts[place].own = counts[place].own.saturating_add(node.own);
+                counts[place].total = counts[place].total.saturating_add(node.total);
+            }
+            here.push(place);
+        }
+        counts
+    }
+}
+
 /// Several profiles as one.
 #[must_use]
 pub fn merge<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Profile {
@@ -269,6 +304,29 @@ mod tests {
         assert_eq!(lines(1.1, 10), [1, 2]);
         assert_eq!(lines(0.0, 2), [1, 2]);
         assert_eq!(lines(101.0, 10), [0_i64; 0]);
+    }
+
+    #[test]
+    fn a_sum_is_told_apart_again() {
+        let one = Profile {
+            frames: vec![frame(1, None), frame(2, Some("x"))],
+            nodes: vec![node(None, 0, 1, 4), node(Some(0), 1, 3, 3)],
+        };
+        let other = Profile {
+            frames: vec![frame(1, None), frame(3, None)],
+            nodes: vec![node(None, 0, 2, 9), node(Some(0), 1, 7, 7)],
+        };
+        let both = merge([&one, &other]);
+        let counts = |part: &Profile| -> Vec<(i64, i64)> {
+            both.counts_in(part).into_iter().map(|counts| (counts.own, counts.total)).collect()
+        };
+        // Of `both` the second node is the line 3, the costlier one.
+        assert_eq!(
+            (counts(&one), counts(&other)),
+            (vec![(1, 4), (0, 0), (3, 3)], vec![(2, 9), (7, 7), (0, 0)])
+        );
+        // What was pruned has no place, and neither has what lies below it.
+        assert_eq!(both.pruned(5.0, 10).counts_in(&one).len(), 2);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    metric::Metric,
+    metric::{Combination, Metric},
     sample_chunk::{CHUNK_MILLISECONDS, Samples},
 };
 
@@ -150,6 +150,42 @@ impl Buckets {
     pub fn of(&self, metric: Metric) -> impl Iterator<Item = (i64, Bucket)> {
         self.metrics.get(&metric).into_iter().flatten().map(|(at, bucket)| (*at, *bucket))
     }
+}
+
+/// What several clusters come to in one bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Together {
+    /// The means of all, as [`Metric::combination`] says.
+    pub value: f64,
+    /// The least of the means.
+    pub min: f64,
+    /// The greatest of the means.
+    pub max: f64,
+    /// How many have something in this bucket.
+    pub parts: usize,
+}
+
+/// A metric of several clusters in the same buckets, by time.
+#[must_use]
+pub fn together<'a>(metric: Metric, parts: impl Iterator<Item = &'a Buckets>) -> BTreeMap<i64, Together> {
+    let mut means: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+    for (at, bucket) in parts.flat_map(|part| part.of(metric)) {
+        means.entry(at).or_default().push(bucket.mean());
+    }
+    let one = |(at, mut means): (i64, Vec<f64>)| {
+        // In one order, so that sums of floats do not depend on which cluster was read first.
+        means.sort_by(f64::total_cmp);
+        let (min, max, sum) = (means[0], means[means.len() - 1], means.iter().sum::<f64>());
+        #[expect(clippy::cast_precision_loss, reason = "there are few clusters")]
+        let value = match metric.combination() {
+            Combination::Sum => sum,
+            Combination::Mean => sum / means.len() as f64,
+            Combination::Least => min,
+            Combination::Greatest => max,
+        };
+        (at, Together { value, min, max, parts: means.len() })
+    };
+    means.into_iter().map(one).collect()
 }
 
 /// The value as one would write it: the shortest decimal that means the same 32-bit float, so that 0.1 does not

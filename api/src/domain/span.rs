@@ -183,6 +183,14 @@ fn union(ranges: impl Iterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
 /// since when, in order; before it begins there were none. `None` when nothing is known of them.
 #[must_use]
 pub fn thread_seconds(active: &[(i64, i64)], history: &[(i64, i64)]) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "seconds are told to the millisecond")]
+    let seconds = |milliseconds: i128| milliseconds as f64 / 1000.0;
+    thread_milliseconds(active, history).map(seconds)
+}
+
+/// The same in milliseconds, of which sums are exact.
+#[must_use]
+pub fn thread_milliseconds(active: &[(i64, i64)], history: &[(i64, i64)]) -> Option<i128> {
     if history.is_empty() {
         return None;
     }
@@ -198,9 +206,7 @@ pub fn thread_seconds(active: &[(i64, i64)], history: &[(i64, i64)]) -> Option<f
             thread_milliseconds += i128::from(shared.max(0)) * i128::from(*threads);
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "seconds are told to the millisecond")]
-    let seconds = thread_milliseconds as f64 / 1000.0;
-    Some(seconds)
+    Some(thread_milliseconds)
 }
 
 /// What Dask calls "idle or other spans": thread-seconds that were not spent executing these tasks. Metrics of

@@ -5,8 +5,11 @@ use chrono::{DateTime, Utc};
 
 use super::{
     account_list::AccountLists,
+    account_series::{self, AccountSeries},
     api_token::{self, ApiToken},
+    breakdown::{FineMetricDimension, FineMetricTable},
     cluster_list::{self, ClusterConnection, ClusterFilter, ClusterOrder, TimeRange},
+    comparison::{Comparison, ComparisonDimension},
     connection::{Connection, PageArguments},
     cost::CostRate,
     data_policy::DataPolicy,
@@ -19,12 +22,16 @@ use super::{
     list::Items,
     member::{self, Member},
     mutation::admin,
+    profile::Profile,
     scalar::Date,
     scope::AccountScope,
+    series::SampleMetric,
     statistics::Statistics,
     usage::{self, Usage},
     usage_table::{self, TableArguments, UsageDimension, UsageRow},
+    work_scope::WorkScope,
 };
+use crate::domain::fine_metric::SECONDS;
 
 /// An account: everything in it is seen by all of its members and by nobody else.
 pub(super) struct Account(pub(super) AccountScope);
@@ -164,6 +171,76 @@ impl Account {
     #[expect(clippy::unused_async, reason = "what the macro makes of it awaits it")]
     async fn lists(&self) -> AccountLists {
         AccountLists(self.0.clone())
+    }
+
+    /// What some work spent, told apart by any dimensions: fine performance metrics summed over all clusters, or those of
+    /// a scope.
+    async fn fine_metrics(
+        &self,
+        #[graphql(desc = "Which work; all of the account if absent.", default)] scope: WorkScope,
+        #[graphql(
+            desc = "What has a row of its own; one row of each part for everything if empty.",
+            default_with = "vec![FineMetricDimension::Function, FineMetricDimension::Activity]"
+        )]
+        by: Vec<FineMetricDimension>,
+        #[graphql(
+            desc = "The unit of the values; `units` of the answer tells which there are.",
+            default_with = "SECONDS.to_owned()"
+        )]
+        unit: String,
+        #[graphql(desc = "At most so many rows, 1 to 5000; 1000 unless given.")] first: Option<i32>,
+    ) -> Result<FineMetricTable, ApiError> {
+        FineMetricTable::find(&self.0, scope, &by, unit, first).await
+    }
+
+    /// The statistical profile of all clusters, or those of a scope, over all of their users: of each cluster its newest
+    /// windows, at most 500 in all. Null when there is none, and null, with an error, when none of them can be decrypted.
+    /// Profiles are not told by spans or functions. The profiles of one query merge 1,000 windows at the most.
+    async fn profile(
+        &self,
+        #[graphql(desc = "Which work; all of the account if absent.", default)] scope: WorkScope,
+        #[graphql(
+            desc = "Leave out what was part of a smaller share of the samples than this, 0 to 1.",
+            default = 0.001
+        )]
+        min_share: f64,
+    ) -> Unsealed<Profile> {
+        let profile = async {
+            let work = scope.find(&self.0, "scope").await?;
+            Profile::of_work(&self.0, &work, min_share).await
+        };
+        profile.await.transpose()
+    }
+
+    /// What was measured of all clusters, or those of a scope, over time, put together: of the last 24 hours unless the
+    /// scope says, and of 31 days at the most. Measurements are not told by spans or functions.
+    async fn series(
+        &self,
+        #[graphql(desc = "What was measured; the answer has one series for each, in this order.")]
+        metrics: Vec<SampleMetric>,
+        #[graphql(desc = "Which work; all of the account if absent.", default)] scope: WorkScope,
+        #[graphql(
+            desc = "Seconds summed up in one point, at least 60; as few as make at most 2,000 points if not given."
+        )]
+        bucket_seconds: Option<i32>,
+    ) -> Result<Vec<AccountSeries>, ApiError> {
+        account_series::series(&self.0, scope, metrics, bucket_seconds).await
+    }
+
+    /// Two pieces of work beside each other: what the second spent more or less than the first, and what else differs.
+    async fn compare(
+        &self,
+        #[graphql(desc = "The first work, which the other is measured by.")] base: WorkScope,
+        #[graphql(desc = "The second work.")] head: WorkScope,
+        #[graphql(
+            desc = "What has a row of its own; one row of each part for everything if empty.",
+            default_with = "vec![ComparisonDimension::Span, ComparisonDimension::Function, ComparisonDimension::Activity]"
+        )]
+        by: Vec<ComparisonDimension>,
+        #[graphql(desc = "The unit of the values.", default_with = "SECONDS.to_owned()")] unit: String,
+        #[graphql(desc = "At most so many rows, 1 to 5000; 100 unless given.")] first: Option<i32>,
+    ) -> Result<Comparison, ApiError> {
+        Comparison::find(&self.0, base, head, &by, unit, first).await
     }
 
     /// What it accepts of each class of data, and for how long it keeps it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use async_graphql::{Enum, Object, SimpleObject};
+use async_graphql::{Enum, ID, Object, SimpleObject};
 use chrono::TimeDelta;
 use entity::{
     cluster::{DesiredState, Model},
@@ -12,6 +12,7 @@ use entity::{
 
 use super::{
     answer_loaders::{ConnectedTo, DeadWorkersOf, ErrorKindsOf, NewestIn, StatesOf, TopFunctionsOf},
+    baseline,
     cluster::Cluster,
     computation::Computation,
     error::ApiError,
@@ -72,17 +73,7 @@ impl Answers {
     }
 
     fn answer(&self, answer: answer::Answer) -> Answer {
-        let (value, unit) = answer.value.map(|(value, unit)| (value, unit.into_owned())).unzip();
-        let evidence = answer.evidence.into_iter();
-        Answer {
-            verdict: answer.verdict.into(),
-            headline: answer.headline,
-            value,
-            unit,
-            share: answer.share,
-            confidence: answer.confidence.into(),
-            evidence: evidence.map(|evidence| Evidence { scope: self.scope.clone(), evidence }).collect(),
-        }
+        Answer::new(&self.scope, answer)
     }
 
     fn now(&self) -> Now {
@@ -295,6 +286,7 @@ impl Answers {
         Ok(self.answer(answer::network(&answer::Network {
             times: times.as_ref().ok(),
             usage: &usage,
+            threads_each: threads_each(&self.row),
             missing: times.as_ref().err().copied().unwrap_or(Missing::NotReported),
         })))
     }
@@ -333,6 +325,71 @@ impl Answers {
         let missing = times.as_ref().err().copied().unwrap_or(Missing::NotReported);
         Ok(self.answer(answer::cpu(times.as_ref().ok(), missing)))
     }
+
+    /// What changed since it worked? The value counts what is different: packages, Python, what it runs on, the code that
+    /// called Dask, and the size of the cluster and its workers. The share is null.
+    async fn what_changed(
+        &self,
+        #[graphql(desc = "The cluster to compare it with, by its global identifier or its `number`; \
+                          unless given the last good run of the same work: the newest of the last 100 clusters that \
+                          the same user started before it that closed without failed tasks and has its name, or else, \
+                          among the newest 10 of those, one with the same outermost spans or, where none is named, \
+                          at least half of all functions in common.")]
+        baseline: Option<ID>,
+    ) -> Result<Answer, ApiError> {
+        Ok(self.answer(baseline::what_changed(&self.scope, &self.row, baseline).await?))
+    }
+
+    /// Where is more time spent than before? The value is the thread-seconds it spent more than the baseline, while there
+    /// was work, and below 0 if it spent less; the share is of all that it spent, null if that is not more. The evidence
+    /// is what grew most, by function and activity.
+    async fn slower(
+        &self,
+        #[graphql(desc = "The cluster to compare it with, as `whatChanged` has it.")] baseline: Option<ID>,
+    ) -> Result<Answer, ApiError> {
+        Ok(self.answer(baseline::slower(&self.scope, &self.row, baseline).await?))
+    }
+
+    /// Where did new inefficiency accrue, with more workers or others? The value is the thread-seconds in which no task
+    /// used the CPU, beyond what the baseline had of them for the same time on the CPU; the share is of all that it spent.
+    async fn scaling(
+        &self,
+        #[graphql(desc = "The cluster to compare it with, as `whatChanged` has it.")] baseline: Option<ID>,
+    ) -> Result<Answer, ApiError> {
+        Ok(self.answer(baseline::scaling(&self.scope, &self.row, baseline).await?))
+    }
+}
+
+/// Threads that a worker of a cluster had on the average of its largest size, rounded up.
+fn threads_each(row: &Model) -> i64 {
+    let (threads, workers) = (row.peak_threads.max(1), row.peak_workers.max(1));
+    threads / workers + i64::from(threads % workers > 0)
+}
+
+impl Answer {
+    pub(super) fn new(scope: &AccountScope, answer: answer::Answer) -> Self {
+        let (value, unit) = answer.value.map(|(value, unit)| (value, unit.into_owned())).unzip();
+        let evidence = answer.evidence.into_iter();
+        Self {
+            verdict: answer.verdict.into(),
+            headline: answer.headline,
+            value,
+            unit,
+            share: answer.share,
+            benefit: answer.benefit.map(|(low, high)| Benefit { low, high }),
+            confidence: answer.confidence.into(),
+            evidence: evidence.map(|evidence| Evidence { scope: scope.clone(), evidence }).collect(),
+        }
+    }
+}
+
+/// Thread-seconds that could be won.
+#[derive(SimpleObject)]
+pub(super) struct Benefit {
+    /// At the least.
+    low: f64,
+    /// At the most.
+    high: f64,
 }
 
 /// The answer to one question about a cluster.
@@ -345,10 +402,14 @@ pub(super) struct Answer {
     /// The number, in `unit`. Null where there is none: always when it was not collected or cannot be attributed.
     value: Option<f64>,
     /// What the value counts: `seconds` of the clock, `thread-seconds`, `computations`, `exceptions`, `tasks`, `results`,
-    /// or a currency by ISO 4217. Null with the value.
+    /// `changes`, or a currency by ISO 4217. Null with the value.
     unit: Option<String>,
     /// The number as a share from 0 to 1 of what the question's description says; null where it has none.
     share: Option<f64>,
+    /// How much thread time could be won if what is asked about cost nothing; divided by the cluster's threads, seconds of
+    /// the clock. Told of the network: at the most the threads' idle time, and no more than all threads of a worker for as
+    /// long as it received data. Null where it cannot be told.
+    benefit: Option<Benefit>,
     /// How far value and share can be trusted.
     confidence: Confidence,
     /// What the answer rests on, the most important first; at most 5.
@@ -408,8 +469,8 @@ impl Evidence {
         self.evidence.value.as_ref().map(|(_, unit)| &**unit)
     }
 
-    /// What it is about: the computation, the errors that look alike, or the worker; null when that is none of them, or
-    /// is not stored any more.
+    /// What it is about: the computation, the errors that look alike, the worker, or the cluster; null when that is none
+    /// of them, or is not stored any more.
     async fn node(&self) -> Result<Option<Node>, ApiError> {
         let scope = &self.scope;
         let Some(subject) = self.evidence.subject else { return Ok(None) };
@@ -423,6 +484,7 @@ impl Evidence {
             Subject::Worker(cluster, id) => {
                 Worker::find(scope, (cluster, id)).await?.map(|node| Node::Worker(Box::new(node)))
             }
+            Subject::Cluster(id) => Cluster::find(scope, id).await?.map(|node| Node::Cluster(Box::new(node))),
         })
     }
 }

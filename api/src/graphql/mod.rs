@@ -3,15 +3,19 @@
 
 mod account;
 mod account_list;
+mod account_series;
 mod answer;
 mod answer_loaders;
 mod api_token;
+mod baseline;
+mod breakdown;
 mod client;
 mod cluster;
 mod cluster_list;
 mod cluster_note;
 mod cluster_tag;
 mod code;
+mod comparison;
 mod computation;
 mod connection;
 mod cost;
@@ -48,6 +52,7 @@ mod usage;
 mod usage_table;
 mod user;
 mod viewer;
+mod work_scope;
 mod worker;
 
 pub use error::ApiError;

@@ -1,18 +1,25 @@
 //! Statistical profiles.
 
+use std::collections::HashMap;
+
 use async_graphql::{Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use entity::{ids::ClusterId, profile::Model};
+use entity::{
+    ids::{ClusterId, KeyTime},
+    profile::Model,
+};
 use tokio::sync::Semaphore;
 
 use super::{
+    breakdown::count,
     error::ApiError,
     scalar::BigInt,
     scope::{AccountScope, Costly},
+    work_scope::Selection,
 };
 use crate::{
     blocking::blocking,
-    domain::profile::{self, Merge},
+    domain::profile::{self, Counts, Frame, Merge},
     store::{AccountStore, StoreError},
 };
 
@@ -24,6 +31,9 @@ static MERGES: Semaphore = Semaphore::const_new(4);
 
 /// Windows that are merged at the most.
 const MAX_WINDOWS: usize = 200;
+
+/// The same of the clusters of a scope.
+const MAX_WORK_WINDOWS: usize = 500;
 
 /// Nodes of an answer at the most.
 const MAX_NODES: usize = 20_000;
@@ -54,10 +64,7 @@ impl Profile {
         arguments: ProfileArguments,
     ) -> Result<Option<Self>, ApiError> {
         let ProfileArguments { from, to, min_share } = arguments;
-        if !(0.0..=1.0).contains(&min_share) {
-            let reason = format!("must be between 0 and 1, not {min_share}");
-            return Err(ApiError::InvalidArgument { argument: "minShare", reason });
-        }
+        check_share(min_share)?;
         let (from, to) = (from.map(Into::into), to.map(Into::into));
         let _turn = MERGES.acquire().await.ok();
         let (mut found, mut after, mut seen) = (Found::default(), None, 0);
@@ -77,15 +84,42 @@ impl Profile {
                 break;
             }
         }
+        Self::of(found, min_share).await
+    }
+
+    /// The windows of some work as one profile; `None` when there is none.
+    pub(super) async fn of_work(
+        scope: &AccountScope,
+        work: &Selection,
+        min_share: f64,
+    ) -> Result<Option<Self>, ApiError> {
+        check_share(min_share)?;
+        let _turn = MERGES.acquire().await.ok();
+        Self::of(Found::of_work(scope, work).await?, min_share).await
+    }
+
+    async fn of(found: Found, min_share: f64) -> Result<Option<Self>, ApiError> {
         let Found { merge, complete, windows, from, to, workers, samples, unreadable } = found;
         let (Some(from), Some(to)) = (from, to) else {
             return unreadable.map_or(Ok(None), |error| Err(error.into()));
         };
-        #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 samples")]
-        let least = samples as f64 * min_share;
-        let tree = blocking(move || merge.profile().pruned(least, MAX_NODES)).await;
+        let tree = blocking(move || merge.profile().pruned(least(samples, min_share), MAX_NODES)).await;
         Ok(Some(Self { from, to, windows, complete, workers, samples, tree }))
     }
+}
+
+/// The samples a node must be part of that has this share of them.
+#[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 samples")]
+fn least(samples: i64, min_share: f64) -> f64 {
+    samples as f64 * min_share
+}
+
+fn check_share(min_share: f64) -> Result<(), ApiError> {
+    if (0.0..=1.0).contains(&min_share) {
+        return Ok(());
+    }
+    let reason = format!("must be between 0 and 1, not {min_share}");
+    Err(ApiError::InvalidArgument { argument: "minShare", reason })
 }
 
 /// What was merged of a profile's windows.
@@ -119,6 +153,40 @@ impl Default for Found {
 }
 
 impl Found {
+    /// The windows of some work: the newest of each of its clusters, of all equally many, so that none outweighs the
+    /// others by its age.
+    async fn of_work(scope: &AccountScope, work: &Selection) -> Result<Self, ApiError> {
+        if work.is_partial() {
+            return Err(ApiError::InvalidArgument {
+                argument: "scope",
+                reason: "profiles are not told by spans or functions: leave 'spanTags' and 'functions' out"
+                    .to_owned(),
+            });
+        }
+        let clusters = work.ids();
+        let each = (MAX_WORK_WINDOWS / clusters.len().max(1)).max(1);
+        let range = (work.range.0.map(KeyTime), work.range.1.map(KeyTime));
+        // One more than are merged tells whether there are others.
+        let limit = each as u64 + 1;
+        let mut windows = scope.store.newest_profile_windows(&clusters, range, limit).await?;
+        windows.sort_unstable_by(|a, b| b.cmp(a));
+        let mut found = Self::default();
+        let mut seen: HashMap<ClusterId, usize> = HashMap::new();
+        windows.retain(|(cluster, ..)| {
+            let seen = seen.entry(*cluster).or_default();
+            *seen += 1;
+            *seen <= each
+        });
+        found.complete = seen.values().all(|seen| *seen <= each);
+        scope.take(Costly::ProfileWindows, windows.len())?;
+        for keys in windows.chunks(BATCH) {
+            let windows = scope.store.profiles_by_key(keys).await?;
+            let store = scope.store.clone();
+            found = blocking(move || found.with(&store, &windows)).await?;
+        }
+        Ok(found)
+    }
+
     /// The same with more windows. Those that cannot be decrypted are left out.
     fn with(mut self, store: &AccountStore, windows: &[Model]) -> Result<Self, StoreError> {
         for window in windows {
@@ -159,11 +227,11 @@ impl Profile {
 
     /// How many windows are merged here.
     async fn windows(&self) -> BigInt {
-        BigInt(i64::try_from(self.windows).unwrap_or(i64::MAX))
+        count(self.windows)
     }
 
-    /// Whether these are all windows of the range; the newest 200 are merged at the most, without those that cannot
-    /// be decrypted.
+    /// Whether these are all windows of the range. Of a cluster, the newest 200 are merged at the most; of a scope the
+    /// newest 500, of all of its clusters equally many. Those that cannot be decrypted are left out.
     async fn complete(&self) -> bool {
         self.complete
     }
@@ -180,18 +248,11 @@ impl Profile {
 
     /// The lines of code that occur in `nodes`.
     async fn frames(&self) -> Vec<ProfileFrame> {
-        let frames = self.tree.frames.iter().map(|frame| ProfileFrame {
-            file: frame.file.clone(),
-            function: frame.function.clone(),
-            line: BigInt(frame.line),
-            text: frame.text.clone(),
-        });
-        frames.collect()
+        self.tree.frames.iter().map(Into::into).collect()
     }
 
     /// The tree, parents before their children and the costliest branch first; at most 20,000 nodes, the costliest.
     async fn nodes(&self) -> Vec<ProfileNode> {
-        let index = |index: usize| i32::try_from(index).unwrap_or(i32::MAX);
         let nodes = self.tree.nodes.iter().map(|node| ProfileNode {
             parent: node.parent.map(index),
             frame: index(node.frame),
@@ -200,6 +261,130 @@ impl Profile {
         });
         nodes.collect()
     }
+}
+
+/// The profiles of two pieces of work, in one tree.
+pub(super) struct ProfileComparison {
+    base: Side,
+    head: Side,
+    tree: profile::Profile,
+}
+
+/// One of the two.
+struct Side {
+    windows: usize,
+    complete: bool,
+    samples: i64,
+    /// How often each node of the tree occurs in it.
+    counts: Vec<Counts>,
+}
+
+impl ProfileComparison {
+    /// The windows of both; `None` when there is none of either.
+    pub(super) async fn find(
+        scope: &AccountScope,
+        base: &Selection,
+        head: &Selection,
+        min_share: f64,
+    ) -> Result<Option<Self>, ApiError> {
+        check_share(min_share)?;
+        if base.is_partial() || head.is_partial() {
+            return Ok(None);
+        }
+        let _turn = MERGES.acquire().await.ok();
+        let base = Found::of_work(scope, base).await?;
+        let head = Found::of_work(scope, head).await?;
+        if base.windows + head.windows == 0 {
+            return base.unreadable.or(head.unreadable).map_or(Ok(None), |error| Err(error.into()));
+        }
+        Ok(Some(blocking(move || Self::of(&base, &head, min_share)).await))
+    }
+
+    fn of(base: &Found, head: &Found, min_share: f64) -> Self {
+        let (of_base, of_head) = (base.merge.profile(), head.merge.profile());
+        // What is rare in both is rare in their sum, too; what is rare in the sum may be common in the smaller one.
+        let samples = least(base.samples.min(head.samples), min_share);
+        let tree = profile::merge([&of_base, &of_head]).pruned(samples, MAX_NODES);
+        let side = |found: &Found, profile: &profile::Profile| Side {
+            windows: found.windows,
+            complete: found.complete,
+            samples: found.samples,
+            counts: tree.counts_in(profile),
+        };
+        let (base, head) = (side(base, &of_base), side(head, &of_head));
+        Self { base, head, tree }
+    }
+}
+
+/// The profiles of two pieces of work in one tree. They have different numbers of samples, so compare shares of them.
+#[Object]
+impl ProfileComparison {
+    /// Samples of the first work in all, also in nodes that are left out here.
+    async fn base_samples(&self) -> BigInt {
+        BigInt(self.base.samples)
+    }
+
+    /// Samples of the second work in all, also in nodes that are left out here.
+    async fn head_samples(&self) -> BigInt {
+        BigInt(self.head.samples)
+    }
+
+    /// How many windows of the first work are merged here.
+    async fn base_windows(&self) -> BigInt {
+        count(self.base.windows)
+    }
+
+    /// How many windows of the second work are merged here.
+    async fn head_windows(&self) -> BigInt {
+        count(self.head.windows)
+    }
+
+    /// Whether these are all windows of both; the newest 500 of each are merged at the most, of all of its clusters
+    /// equally many, without those that cannot be decrypted.
+    async fn complete(&self) -> bool {
+        self.base.complete && self.head.complete
+    }
+
+    /// The lines of code that occur in `nodes`.
+    async fn frames(&self) -> Vec<ProfileFrame> {
+        self.tree.frames.iter().map(Into::into).collect()
+    }
+
+    /// The tree, parents before their children and the costliest branch of both together first; at most 20,000 nodes, the
+    /// costliest.
+    async fn nodes(&self) -> Vec<ProfileDifference> {
+        let counts = self.base.counts.iter().zip(&self.head.counts);
+        let nodes = self.tree.nodes.iter().zip(counts).map(|(node, (base, head))| ProfileDifference {
+            parent: node.parent.map(index),
+            frame: index(node.frame),
+            base_self: BigInt(base.own),
+            base_total: BigInt(base.total),
+            head_self: BigInt(head.own),
+            head_total: BigInt(head.total),
+        });
+        nodes.collect()
+    }
+}
+
+/// A line of code on one path of calls, in both profiles.
+#[derive(SimpleObject)]
+struct ProfileDifference {
+    /// The index of the calling node in `nodes`; null for an outermost one.
+    parent: Option<i32>,
+    /// The index of its line in `frames`.
+    frame: i32,
+    /// Samples of the first work in which it was innermost.
+    base_self: BigInt,
+    /// Samples of the first work it was part of.
+    base_total: BigInt,
+    /// Samples of the second work in which it was innermost.
+    head_self: BigInt,
+    /// Samples of the second work it was part of.
+    head_total: BigInt,
+}
+
+fn index(index: usize) -> i32 {
+    i32::try_from(index).unwrap_or(i32::MAX)
 }
 
 /// A line of code in a profile.
@@ -213,6 +398,13 @@ struct ProfileFrame {
     line: BigInt,
     /// The line; null when code is not sent.
     text: Option<String>,
+}
+
+impl From<&Frame> for ProfileFrame {
+    fn from(frame: &Frame) -> Self {
+        let Frame { file, function, line, text } = frame.clone();
+        Self { file, function, line: BigInt(line), text }
+    }
 }
 
 /// A line of code on one path of calls.

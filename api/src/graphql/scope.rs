@@ -40,6 +40,7 @@ struct Work {
     text_searches: AtomicI64,
     fine_metrics: AtomicI64,
     spans: AtomicI64,
+    analyses: AtomicI64,
 }
 
 impl Default for Work {
@@ -49,6 +50,7 @@ impl Default for Work {
             text_searches: AtomicI64::new(50),
             fine_metrics: AtomicI64::new(200_000),
             spans: AtomicI64::new(1_000_000),
+            analyses: AtomicI64::new(20),
         }
     }
 }
@@ -64,6 +66,8 @@ pub(super) enum Costly {
     FineMetrics,
     /// Spans something is computed of.
     Spans,
+    /// Scopes that are analysed, and clusters that are compared with another run.
+    Analyses,
 }
 
 /// Remembers what it read, so that nothing is read twice for one request.
@@ -107,6 +111,10 @@ impl AccountScope {
                 &self.work.spans,
                 "the spans of the query have too many below them: ask for fewer spans or fields, or for totals \
                  with 'inclusive: false'",
+            ),
+            Costly::Analyses => (
+                &self.work.analyses,
+                "the query analyses more than 20 scopes, or clusters and what they are compared with: ask for fewer",
             ),
         };
         let count = i64::try_from(count).unwrap_or(i64::MAX);

@@ -251,6 +251,12 @@ pub(super) struct SeriesOf {
     metrics: Vec<Metric>,
 }
 
+impl SeriesOf {
+    pub(super) fn new(parent: SeriesParent, window: Window, metrics: Vec<Metric>) -> Self {
+        Self { parent, window, metrics }
+    }
+}
+
 impl Loader<SeriesOf> for Reader {
     type Value = Arc<Buckets>;
     type Error = Arc<StoreError>;

@@ -23,27 +23,38 @@ const FEW: u64 = 10;
 
 /// Lists that are not paged, and how many items they usually have. Where one may have many more, the resolver
 /// bounds them by what is there.
-const ASSUMED: [(&str, &str, u64); 9] = [
+const ASSUMED: [(&str, &str, u64); 15] = [
     ("Account", "usageTable", 100),
+    ("AccountSeries", "points", 100),
     ("Answer", "evidence", 5),
     ("Cluster", "environmentMismatches", 20),
     ("Cluster", "usageHours", 100),
     ("Environment", "packages", 100),
     ("ErrorGroup", "trend", 30),
+    ("EnvironmentDifference", "added", 20),
+    ("EnvironmentDifference", "changed", 20),
+    ("EnvironmentDifference", "removed", 20),
     ("Profile", "frames", 500),
     ("Profile", "nodes", 1_000),
+    ("ProfileComparison", "frames", 500),
+    ("ProfileComparison", "nodes", 1_000),
     ("Series", "points", 100),
 ];
 
 /// Fields whose `first` has other bounds than a page: how many items there are without it, and at the most.
-const OTHER_PAGES: [(&str, u64, u64); 3] =
-    [("fineMetrics", 1_000, 5_000), ("functions", 100, 1_000), ("spanTags", 100, 1_000)];
+const OTHER_PAGES: [(&str, u64, u64); 4] = [
+    ("compare", 100, 5_000),
+    ("fineMetrics", 1_000, 5_000),
+    ("functions", 100, 1_000),
+    ("spanTags", 100, 1_000),
+];
 
 /// Lists that have an item for each item of an argument.
 const AS_LONG_AS: [(&str, &str); 1] = [("series", "metrics")];
 
 /// Lists that are as long as `first` or `last` of the field above them say, besides those of connections.
-const SIZED_ABOVE: [(&str, &str); 1] = [("FineMetrics", "rows")];
+const SIZED_ABOVE: [(&str, &str); 3] =
+    [("Comparison", "rows"), ("FineMetricTable", "rows"), ("FineMetrics", "rows")];
 
 /// What a list of selections costs: `fixed`, and `sized` for each item of the page it lies in.
 #[derive(Clone, Copy, Default)]

@@ -56,7 +56,7 @@ impl AccountStore {
         Some(Expr::exists(passing.into_query()))
     }
 
-    /// The identifiers of the clusters that pass a filter and are known to have been there at a time, by their own clocks.
+    /// The clusters that pass a filter and are known to have been there at a time, by their own clocks.
     pub(super) fn clusters_during(
         &self,
         filter: &ClusterFilter,
@@ -71,7 +71,7 @@ impl AccountStore {
         if let Some(to) = to {
             select = select.filter(Column::StartedAt.lt(to));
         }
-        select.select_only().column(Column::Id)
+        select
     }
 
     /// How many rows a statement has, as far as `most`.

@@ -128,7 +128,7 @@ impl AccountStore {
         sort: EventSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let clusters = self.clusters_during(&of.clusters, of.at);
+        let clusters = self.clusters_during(&of.clusters, of.at).select_only().column(cluster::Column::Id);
         let count = self.count_to(clusters.clone(), MAX_CLUSTERS + 1).await?;
         if count > MAX_CLUSTERS {
             return Err(StoreError::TooMuch(
@@ -178,7 +178,8 @@ impl AccountStore {
     /// When the database does not answer.
     #[tracing::instrument(name = "store.event.count", skip_all)]
     pub async fn account_event_count(&self, of: &AccountEvents) -> Result<u64, StoreError> {
-        let clusters = self.clusters_during(&of.clusters, of.at).into_query();
+        let clusters =
+            self.clusters_during(&of.clusters, of.at).select_only().column(cluster::Column::Id).into_query();
         let events = self.during::<Entity>(Column::OccurredAt, of.at).filter(of.condition());
         Ok(events.filter(Column::ClusterId.in_subquery(clusters)).count(&self.reads()).await?)
     }

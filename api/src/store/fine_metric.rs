@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Stands for the spans of what has none.
-const NO_SPAN: SpanId = SpanId(Uuid::nil());
+pub(super) const NO_SPAN: SpanId = SpanId(Uuid::nil());
 
 /// Identifiers in one statement at the most.
 const MAX_IDS: usize = 5_000;

@@ -5,6 +5,7 @@
 
 mod account_list;
 mod api_token;
+mod baseline;
 mod client;
 mod client_span;
 mod cluster;
@@ -48,10 +49,12 @@ mod upsert;
 mod usage_day;
 mod usage_hour;
 mod usage_table;
+mod work;
 mod worker;
 
 pub use account_list::TimeRange;
 pub use api_token::{ApiTokenSort, Credentials};
+pub use baseline::Beginning;
 pub use client::ClientSort;
 pub(crate) use cluster::NOTHING;
 pub use cluster::{ClusterSort, ClusterSortBy};
@@ -71,6 +74,7 @@ pub use job_lock::JobLock;
 pub use key::{KeyUse, SEALED_TABLES};
 pub use log_line::{AccountLogs, LINES_PER_SEARCH, LogFilter, LogParent, LogSort};
 pub use member::MemberSort;
+pub use profile::WindowKey;
 pub use sample_chunk::SeriesParent;
 pub use scoped::{AccountStore, Write};
 pub use search::ROWS_PER_SEARCH;
@@ -81,4 +85,5 @@ pub use thread_change::ThreadChangeSort;
 pub use usage_day::AccountDay;
 pub(crate) use usage_day::MAX_DUE;
 pub use usage_table::{CellAt, CellsBy, FunctionCell, Tags, UsageCell, UsageStep};
+pub use work::{WorkSpan, WorkerSize};
 pub use worker::{WorkerParent, WorkerSort};

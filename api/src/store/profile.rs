@@ -7,7 +7,10 @@ use entity::{
     ids::{ClusterId, KeyTime, ProfileId},
     profile::{Column, Entity, Model},
 };
-use sea_orm::{ColumnTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    sea_query::{Alias, Expr, Query, UnionType},
+};
 
 use super::{error::StoreError, scoped::AccountStore, sealed::RowName, upsert::first_wins};
 use crate::{
@@ -17,6 +20,9 @@ use crate::{
     },
     seal::SealError,
 };
+
+/// Which window it is: its cluster, when it begins, and its identifier.
+pub type WindowKey = (ClusterId, KeyTime, ProfileId);
 
 impl AccountStore {
     /// The windows of a cluster that begin from `from` on and before `to`, the newest first, and of those only what
@@ -46,6 +52,60 @@ impl AccountStore {
         }
         let select = select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(limit);
         Ok(select.all(&self.reads()).await?)
+    }
+
+    /// The newest windows of each cluster that begin from `from` on and before `to`, at most `each`, without what is in
+    /// them.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.profile.newest", skip_all)]
+    pub async fn newest_profile_windows(
+        &self,
+        clusters: &[ClusterId],
+        (from, to): (Option<KeyTime>, Option<KeyTime>),
+        each: u64,
+    ) -> Result<Vec<WindowKey>, StoreError> {
+        // One arm a cluster, each limited by itself: they are ends of ranges of the key.
+        let mut arms = clusters.iter().map(|cluster| {
+            let mut select = self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
+            if let Some(from) = from {
+                select = select.filter(Column::StartedAt.gte(from));
+            }
+            if let Some(to) = to {
+                select = select.filter(Column::StartedAt.lt(to));
+            }
+            let select = select.select_only().columns([Column::ClusterId, Column::StartedAt, Column::Id]);
+            let select = select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(each);
+            Query::select()
+                .expr(Expr::cust("*"))
+                .from_subquery(select.into_query(), Alias::new("newest"))
+                .take()
+        });
+        let Some(mut statement) = arms.next() else { return Ok(Vec::new()) };
+        for arm in arms {
+            statement.union(UnionType::All, arm);
+        }
+        let rows = self.reads().query_all(&statement).await?;
+        rows.into_iter().map(|row| Ok(row.try_get_many_by_index()?)).collect()
+    }
+
+    /// The windows with these keys that exist, in no particular order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.profile.by_key", skip_all)]
+    pub async fn profiles_by_key(&self, keys: &[WindowKey]) -> Result<Vec<Model>, StoreError> {
+        let one_of = keys.iter().fold(Condition::any(), |any, (cluster, started_at, id)| {
+            let this = Condition::all().add(Column::ClusterId.eq(*cluster));
+            any.add(this.add(Column::StartedAt.eq(*started_at)).add(Column::Id.eq(*id)))
+        });
+        // Which clusters and times, beside the keys: SQLite finds alternatives in no index.
+        let select = self
+            .select::<Entity>()
+            .filter(Column::ClusterId.is_in(keys.iter().map(|(cluster, ..)| *cluster)))
+            .filter(Column::StartedAt.is_in(keys.iter().map(|(_, started_at, _)| *started_at)));
+        Ok(select.filter(one_of).all(&self.reads()).await?)
     }
 
     /// The tree of a window.

@@ -40,7 +40,7 @@ const HIT_RATIO: f64 = 0.9;
 /// from when on hardly anything is computed.
 const NON_CPU: (f64, f64) = (0.3, 0.7);
 
-fn verdict(share: f64, (notice, bad): (f64, f64)) -> Verdict {
+pub(super) fn verdict(share: f64, (notice, bad): (f64, f64)) -> Verdict {
     if share >= bad {
         Verdict::Bad
     } else if share >= notice {
@@ -50,7 +50,7 @@ fn verdict(share: f64, (notice, bad): (f64, f64)) -> Verdict {
     }
 }
 
-fn sentence(said: &[String]) -> String {
+pub(super) fn sentence(said: &[String]) -> String {
     said.concat() + "."
 }
 
@@ -271,7 +271,7 @@ impl MetricTimes {
                     let of = functions.entry(function.as_deref().unwrap_or("no function")).or_default();
                     if activity == "thread-noncpu" || is_p2p(activity, "-noncpu") {
                         of.1 += value;
-                    } else if activity == "thread-cpu" || is_p2p(activity, "-cpu") {
+                    } else if uses_cpu(activity) {
                         of.0 += value;
                     }
                 }
@@ -289,6 +289,11 @@ impl MetricTimes {
         times.functions.sort_by(|a, b| b.noncpu.total_cmp(&a.noncpu));
         times
     }
+}
+
+/// Whether a task that does this uses the CPU for itself.
+pub(super) fn uses_cpu(activity: &str) -> bool {
+    activity == "thread-cpu" || is_p2p(activity, "-cpu")
 }
 
 fn is_p2p(activity: &str, end: &str) -> bool {
@@ -311,6 +316,8 @@ pub struct Network<'a> {
     pub times: Option<&'a MetricTimes>,
     /// What the cluster used.
     pub usage: &'a Usage,
+    /// Threads of a worker, at the most.
+    pub threads_each: i64,
     /// Why nothing was measured, if nothing was.
     pub missing: Missing,
 }
@@ -359,9 +366,13 @@ pub fn network(facts: &Network<'_>) -> Answer {
     };
     let idle =
         Evidence::of("Threads without a task, for this or other reasons", seconds(idle_us), "thread-seconds");
+    // While a worker receives, at most all of its threads wait for it, and none did that had a task. Whether one of them
+    // would have had a task, nobody knows.
+    let most = seconds(idle_us).min(times.receiving * number(facts.threads_each.max(1)));
     Answer::measured(verdict, format!("{received}, {conclusion}."))
         .value(times.receiving, "seconds")
         .share(Some(share))
+        .benefit(0.0, most)
         .because(evidence.chain([idle]))
 }
 
@@ -505,17 +516,19 @@ mod tests {
 
     #[test]
     fn the_network_matters_only_while_threads_are_idle() {
+        use Confidence::{Measured, NotAttributable};
+        use Verdict::{Good, Notice, Unknown};
         let said = |receiving: f64, idle_us: Option<i64>| {
             let usage = Usage { thread_us: 4 * HOUR, idle_us, ..Usage::default() };
             let times = MetricTimes { receiving, ..MetricTimes::default() };
-            let answer =
-                network(&Network { times: Some(&times), usage: &usage, missing: Missing::NotReported });
-            (answer.verdict, answer.confidence, answer.share)
+            let missing = Missing::NotReported;
+            let answer = network(&Network { times: Some(&times), usage: &usage, threads_each: 4, missing });
+            (answer.verdict, answer.confidence, answer.share, answer.benefit.map(|(_, most)| most))
         };
-        assert_eq!(said(9_999.0, Some(HOUR)), (Verdict::Good, Confidence::Measured, Some(0.25)));
-        assert_eq!(said(300.0, Some(3 * HOUR)), (Verdict::Good, Confidence::Measured, Some(0.75)));
-        assert_eq!(said(1_080.0, Some(3 * HOUR)), (Verdict::Notice, Confidence::Measured, Some(0.75)));
-        assert_eq!(said(300.0, None), (Verdict::Unknown, Confidence::NotAttributable, None));
+        assert_eq!(said(9_999.0, Some(HOUR)), (Good, Measured, Some(0.25), Some(3_600.0)));
+        assert_eq!(said(300.0, Some(3 * HOUR)), (Good, Measured, Some(0.75), Some(1_200.0)));
+        assert_eq!(said(1_080.0, Some(3 * HOUR)), (Notice, Measured, Some(0.75), Some(4_320.0)));
+        assert_eq!(said(300.0, None), (Unknown, NotAttributable, None, None));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! with how far it can be trusted. Where nothing was measured the answer says so, and what would have to be done;
 //! it never shows a zero that nobody counted.
 
+mod baseline;
+mod change;
 mod loss;
 mod outcome;
 
@@ -11,6 +13,8 @@ use chrono::{DateTime, Utc};
 use entity::ids::{ClusterId, ComputationId, ErrorGroupId, WorkerId};
 
 pub use self::{
+    baseline::{Against, EarlierRun, Likeness, Workload, last_good_run},
+    change::{Scaling, Slower, WhatChanged, scaling, slower, what_changed, without_baseline},
     loss::{
         EventLoop, FunctionTime, Gil, MetricTimes, Network, NonCpu, Spill, TopTime, cpu, event_loop, gil,
         network, spill, top_time,
@@ -61,6 +65,8 @@ pub struct Answer {
     pub value: Option<(f64, Cow<'static, str>)>,
     /// The number as a share, from 0 to 1.
     pub share: Option<f64>,
+    /// Thread-seconds that could be won at the least and at the most.
+    pub benefit: Option<(f64, f64)>,
     /// How far the number can be trusted.
     pub confidence: Confidence,
     /// What it rests on, at most [`MAX_EVIDENCE`].
@@ -87,6 +93,8 @@ pub enum Subject {
     ErrorGroup(ErrorGroupId),
     /// A worker process.
     Worker(ClusterId, WorkerId),
+    /// A cluster.
+    Cluster(ClusterId),
 }
 
 /// Why nothing of a class of data is there.
@@ -102,7 +110,7 @@ pub enum Missing {
 
 impl Answer {
     fn new(verdict: Verdict, confidence: Confidence, headline: String) -> Self {
-        Self { verdict, headline, value: None, share: None, confidence, evidence: Vec::new() }
+        Self { verdict, headline, value: None, share: None, benefit: None, confidence, evidence: Vec::new() }
     }
 
     fn measured(verdict: Verdict, headline: String) -> Self {
@@ -119,6 +127,10 @@ impl Answer {
 
     fn share(self, share: Option<f64>) -> Self {
         Self { share: share.map(|share| share.clamp(0.0, 1.0)), ..self }
+    }
+
+    fn benefit(self, least: f64, most: f64) -> Self {
+        Self { benefit: Some((least, most)), ..self }
     }
 
     fn because(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {

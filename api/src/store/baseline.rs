@@ -1,0 +1,132 @@
+//! Earlier runs: which there were, and what each was about.
+
+use std::collections::{BTreeSet, HashMap};
+
+use entity::{
+    Timestamp,
+    cluster::{Column, Entity, Status},
+    ids::{ClusterId, UserId},
+    span,
+};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    sea_query::{Alias, Expr, Query, UnionType},
+};
+
+use super::{error::StoreError, scoped::AccountStore};
+use crate::domain::answer::{EarlierRun, Workload};
+
+/// Functions of a run that are looked at, those that computed longest.
+const MAX_FUNCTIONS: i64 = 100;
+
+/// Different paths of outermost spans that are read at once at the most.
+const MAX_PATHS: u64 = 10_000;
+
+/// When and by whom a run was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Whose it was.
+    pub user: UserId,
+    /// When its scheduler started.
+    pub started_at: Timestamp,
+}
+
+impl AccountStore {
+    /// The clusters that the same user started before each of these, the newest first, at most so many.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.baseline.earlier_runs", skip_all)]
+    pub async fn earlier_runs(
+        &self,
+        beginnings: &[Beginning],
+        limit: u64,
+    ) -> Result<HashMap<ClusterId, Vec<EarlierRun>>, StoreError> {
+        // One arm a cluster, each limited by itself: they are ranges of an index.
+        let mut arms = beginnings.iter().map(|beginning| {
+            let Beginning { cluster, user, started_at } = *beginning;
+            let before = Column::StartedAt.lt(started_at);
+            let at_once = Column::StartedAt.eq(started_at).and(Column::Id.lt(cluster));
+            let select = self
+                .select::<Entity>()
+                .filter(Column::UserId.eq(user))
+                .filter(Column::StartedAt.lte(started_at))
+                .filter(before.or(at_once))
+                .select_only()
+                .expr_as(Expr::val(cluster.0), "of_cluster")
+                .columns([Column::Id, Column::Name, Column::StartedAt, Column::Status])
+                .columns([Column::TotalTasks, Column::TotalTasksErred, Column::TotalErrors])
+                .order_by_desc(Column::StartedAt)
+                .order_by_desc(Column::Id)
+                .limit(limit);
+            Query::select()
+                .expr(Expr::cust("*"))
+                .from_subquery(select.into_query(), Alias::new("earlier"))
+                .take()
+        });
+        let Some(mut statement) = arms.next() else { return Ok(HashMap::new()) };
+        for arm in arms {
+            statement.union(UnionType::All, arm);
+        }
+        let mut found: HashMap<ClusterId, Vec<(Timestamp, EarlierRun)>> = HashMap::new();
+        for row in self.reads().query_all(&statement).await? {
+            let (of, id, name, started_at, status, tasks, erred, errors): (
+                i64,
+                ClusterId,
+                Option<String>,
+                Timestamp,
+                Status,
+                i64,
+                i64,
+                i64,
+            ) = row.try_get_many_by_index()?;
+            let good = status == Status::Closed && tasks > 0 && erred == 0 && errors == 0;
+            found.entry(ClusterId(of)).or_default().push((started_at, EarlierRun { id, name, good }));
+        }
+        let newest_first = |mut runs: Vec<(Timestamp, EarlierRun)>| {
+            // SQL promises an order for each arm, not for their union.
+            runs.sort_by_key(|(started_at, run)| std::cmp::Reverse((started_at.0, run.id)));
+            runs.into_iter().map(|(_, run)| run).collect()
+        };
+        Ok(found.into_iter().map(|(cluster, runs)| (cluster, newest_first(runs))).collect())
+    }
+
+    /// What each cluster was about; those of which nothing is known are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.baseline.workloads", skip_all)]
+    pub async fn workloads(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, Workload>, StoreError> {
+        use span::Column::{ClusterId as OfCluster, ParentId};
+        // A path is its text: PostgreSQL does not compare JSON.
+        let path = || Expr::cust(r#"CAST("spans"."path" AS text)"#);
+        let outermost: Vec<(ClusterId, String)> = self
+            .select::<span::Entity>()
+            .select_only()
+            .column(OfCluster)
+            .expr_as(path(), "outermost")
+            .filter(OfCluster.is_in(clusters.iter().copied()))
+            .filter(ParentId.is_null())
+            .group_by(OfCluster)
+            .group_by(path())
+            .limit(MAX_PATHS)
+            .into_tuple()
+            .all(&self.reads())
+            .await?;
+        let mut found: HashMap<ClusterId, Workload> = HashMap::new();
+        for (cluster, path) in outermost {
+            let path: Vec<String> = serde_json::from_str(&path).unwrap_or_default();
+            found.entry(cluster).or_default().tags.extend(path.into_iter().next());
+        }
+        for (cluster, functions) in self.functions_of_clusters(clusters, MAX_FUNCTIONS).await? {
+            let functions: BTreeSet<String> = functions.into_iter().map(|function| function.prefix).collect();
+            found.entry(cluster).or_default().functions = functions;
+        }
+        Ok(found)
+    }
+}
