@@ -695,6 +695,47 @@ async fn pages_of_an_account_are_ranges_of_an_index() {
 }
 
 #[tokio::test]
+async fn a_trend_is_a_range_of_an_index() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    fill_clusters(&app, &ada).await;
+    let query = "{ viewer { account { errorGroups { nodes { trend { occurrences } } } } } }";
+    let (_, statements) = statements_of(ada.query(query, json!({}))).await;
+    let statement = statements.iter().find(|sql| sql.contains("FROM \"error_occurrences\"")).unwrap();
+    let plan = plan_of(&app, statement).await;
+    let expected = if app.database.url().starts_with("sqlite") {
+        "SEARCH error_occurrences USING COVERING INDEX error_occurrences_trend_idx \
+         (account_id=? AND group_id=? AND occurred_at>? AND occurred_at<?)"
+    } else {
+        "error_occurrences_trend_idx"
+    };
+    assert!(plan.contains(expected), "{statement}\n{plan}");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_query_asks_for_a_bounded_number_of_pages() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for number in 0..60 {
+        ada.reported(&ReportBuilder::new(&format!("Scheduler-{number}"), 1).build()).await;
+    }
+    let query = "query($first: Int) { viewer { account { clusters(first: $first) { nodes { account {
+        events(first: 1) { nodes { topic } } } } } } } }";
+    ada.query(query, json!({ "first": 50 })).await;
+    let refused = ada.ask(query, json!({ "first": 51 })).await;
+    assert_eq!(refused["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{refused}");
+    for field in
+        ["events(topics: [\"\\u0000\"])", "logs(levels: [\"\\u0000\"])", "errors(types: [\"\\u0000\"])"]
+    {
+        let query = format!("{{ viewer {{ account {{ {field} {{ totalCount }} }} }} }}");
+        let refused = ada.ask(&query, json!({})).await;
+        assert_eq!(refused["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{field}: {refused}");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn events_of_several_clusters_are_ranges_of_their_key() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;

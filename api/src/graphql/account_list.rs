@@ -24,8 +24,8 @@ use crate::store::{
 /// Values of a list in an argument, each of which is one of the statement.
 const MAX_VALUES: usize = 100;
 
-/// Characters of a tag or of what it begins with.
-const MAX_TAG: usize = 1_000;
+/// Characters of a text that is compared with what is stored, none of which is longer.
+const MAX_TEXT: usize = 1_024;
 
 /// Which tags the path of a span has, from the outermost span to its own: spans pass that meet every condition that is
 /// given. Tags are compared as they are, in upper and lower case.
@@ -97,7 +97,7 @@ impl SpanTag {
 /// What an account has over all of its clusters.
 pub(super) struct AccountLists(pub(super) AccountScope);
 
-/// What an account has over all of its clusters.
+/// What an account has over all of its clusters. One query may ask for 50 pages of it.
 #[Object]
 impl AccountLists {
     /// What was submitted to its clusters, the newest first. With `states` or `clusters`, one page looks at no more than
@@ -121,9 +121,9 @@ impl AccountLists {
     ) -> Result<Connection<Computation>, ApiError> {
         let sort = ComputationSort::NewestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(sort)?;
-        few("states", states.as_deref())?;
+        at_most("states", states.as_deref(), MAX_VALUES)?;
         let of = AccountComputations {
-            clusters: self.clusters(clusters).await?,
+            clusters: self.look_through(clusters).await?,
             started_in: milliseconds(started_in),
             states: states.map(|states| states.into_iter().map(Into::into).collect()),
         };
@@ -159,7 +159,7 @@ impl AccountLists {
         let sort = SpanSort::NewestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(sort)?;
         let of = AccountSpans {
-            clusters: self.clusters(clusters).await?,
+            clusters: self.look_through(clusters).await?,
             enqueued_in: milliseconds(enqueued_in),
             filter: SpanFilter { roots, tags: tags.unwrap_or_default().check()? },
         };
@@ -176,7 +176,7 @@ impl AccountLists {
     /// those whose tasks arrived in the time that is given.
     async fn span_tags(
         &self,
-        #[graphql(desc = "Only tags that begin with this text, as it is, at most 1,000 characters.")]
+        #[graphql(desc = "Only tags that begin with this text, as it is, at most 1,024 characters.")]
         prefix: Option<String>,
         #[graphql(desc = "Only of clusters that pass all of its conditions; of all if absent.")]
         clusters: Option<ClusterFilter>,
@@ -187,7 +187,7 @@ impl AccountLists {
         let Ok(limit @ 1..=1_000) = u64::try_from(first) else {
             return Err(invalid("first", "must be from 1 to 1000".to_owned()));
         };
-        let (clusters, prefix) = (self.clusters(clusters).await?, prefix.unwrap_or_default());
+        let (clusters, prefix) = (self.look_through(clusters).await?, prefix.unwrap_or_default());
         storable("prefix", &prefix)?;
         let tags = self.0.store.span_tags(&clusters, milliseconds(enqueued_in), &prefix, limit).await?;
         Ok(tags.into_iter().map(SpanTag).collect())
@@ -196,8 +196,7 @@ impl AccountLists {
     /// The tasks of its clusters that erred, the newest first by the schedulers' clocks. With `origin`, `types`, `match`
     /// or `clusters`, one page looks at no more than 10,000 errors, and with `match` reads the texts of 500: it may hold
     /// fewer than asked for, or none, while `hasNextPage` (with `last`, `hasPreviousPage`) says that there is more to look
-    /// at and the cursor where to go on. `totalCount` does not go by `match`. One query may search 50 pages of errors and
-    /// logs.
+    /// at and the cursor where to go on. `totalCount` does not go by `match`.
     #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn errors(
         &self,
@@ -220,14 +219,14 @@ impl AccountLists {
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
         let sort = ErrorSort::LatestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(sort)?;
-        few("types", types.as_deref())?;
+        texts("types", types.as_deref(), MAX_VALUES)?;
         let of = AccountErrors {
-            clusters: self.clusters(clusters).await?,
+            clusters: self.look_through(clusters).await?,
             at: milliseconds(at),
             origin: origin.map(Into::into),
             types,
         };
-        let words = self.search(words)?;
+        let words = words.filter(|words| !words.is_empty());
         let page = self.0.store.account_error_page(&of, words.as_deref(), sort, &request).await?;
         let store = self.0.store.clone();
         let total = counted(move || {
@@ -257,8 +256,8 @@ impl AccountLists {
     ) -> Result<Connection<Event>, ApiError> {
         let sort = EventSort::OldestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(sort)?;
-        few("topics", topics.as_deref())?;
-        let of = AccountEvents { clusters: self.clusters(clusters).await?, at: milliseconds(at), topics };
+        texts("topics", topics.as_deref(), MAX_VALUES)?;
+        let of = AccountEvents { clusters: self.look_through(clusters).await?, at: milliseconds(at), topics };
         let page = self.0.store.account_event_page(&of, sort, &request).await?;
         let store = self.0.store.clone();
         let total = counted(move || {
@@ -271,8 +270,7 @@ impl AccountLists {
     /// Lines of the logs of its clusters, in the order they were written: `last` gives the newest. With any filter but
     /// `at`, one page looks at no more than 10,000 lines, and with `match` reads 1,000: it may hold fewer than asked for,
     /// or none, while `hasNextPage` (with `last`, `hasPreviousPage`) says that there is more to look at and the cursor
-    /// where to go on. `totalCount` does not go by `match`; a line that cannot be decrypted matches nothing. One query may
-    /// search 50 pages of errors and logs.
+    /// where to go on. `totalCount` does not go by `match`; a line that cannot be decrypted matches nothing.
     #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn logs(
         &self,
@@ -296,15 +294,15 @@ impl AccountLists {
     ) -> Result<Connection<LogLine>, ApiError> {
         let sort = LogSort::OldestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(sort)?;
-        at_most("levels", levels.as_deref(), 20)?;
+        texts("levels", levels.as_deref(), 20)?;
         at_most("sources", sources.as_deref(), 20)?;
         let sources = sources.map(|sources| sources.into_iter().map(Into::into).collect());
         let of = AccountLogs {
-            clusters: self.clusters(clusters).await?,
+            clusters: self.look_through(clusters).await?,
             at: milliseconds(at),
             filter: LogFilter { levels, sources, worker: None },
         };
-        let words = self.search(words)?;
+        let words = words.filter(|words| !words.is_empty());
         let page = self.0.store.account_log_page(&of, words.as_deref(), sort, &request).await?;
         let store = self.0.store.clone();
         let total = counted(move || {
@@ -316,17 +314,10 @@ impl AccountLists {
 }
 
 impl AccountLists {
-    async fn clusters(&self, filter: Option<ClusterFilter>) -> Result<store::ClusterFilter, ApiError> {
+    /// Whose rows a page looks through, which a request may do so often.
+    async fn look_through(&self, filter: Option<ClusterFilter>) -> Result<store::ClusterFilter, ApiError> {
+        self.0.take(Costly::Searches, 1)?;
         filter.unwrap_or_default().check(&self.0).await
-    }
-
-    /// What texts are searched for, of which a request may do so much.
-    fn search(&self, words: Option<String>) -> Result<Option<String>, ApiError> {
-        let words = words.filter(|words| !words.is_empty());
-        if words.is_some() {
-            self.0.take(Costly::TextSearches, 1)?;
-        }
-        Ok(words)
     }
 }
 
@@ -349,17 +340,19 @@ pub(super) fn at_most<T>(argument: &'static str, items: Option<&[T]>, most: usiz
     Ok(())
 }
 
-fn few<T>(argument: &'static str, items: Option<&[T]>) -> Result<(), ApiError> {
-    at_most(argument, items, MAX_VALUES)
+/// The same of a list of texts that are compared with what is stored.
+pub(super) fn texts(argument: &'static str, items: Option<&[String]>, most: usize) -> Result<(), ApiError> {
+    at_most(argument, items, most)?;
+    items.unwrap_or_default().iter().try_for_each(|text| storable(argument, text))
 }
 
 /// A text that may be looked for: `PostgreSQL` takes no U+0000, and none is stored.
-fn storable(argument: &'static str, text: &str) -> Result<(), ApiError> {
+pub(super) fn storable(argument: &'static str, text: &str) -> Result<(), ApiError> {
     if text.contains('\0') {
         return Err(invalid(argument, "must not contain U+0000".to_owned()));
     }
-    if text.chars().nth(MAX_TAG).is_some() {
-        return Err(invalid(argument, format!("must have at most {MAX_TAG} characters")));
+    if text.chars().nth(MAX_TEXT).is_some() {
+        return Err(invalid(argument, format!("must have at most {MAX_TEXT} characters")));
     }
     Ok(())
 }

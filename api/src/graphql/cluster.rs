@@ -9,7 +9,7 @@ use entity::{
 
 use super::{
     account::Account,
-    account_list::at_most,
+    account_list::{at_most, texts},
     answer::Answers,
     client::Client,
     cluster_note::ClusterNotes,
@@ -303,7 +303,7 @@ impl Cluster {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Event>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        at_most("topics", topics.as_deref(), 100)?;
+        texts("topics", topics.as_deref(), 100)?;
         let parent = EventParent { cluster: self.row.id, topics };
         connect(&self.scope, parent, EventSort::OldestFirst, page, Event::new).await
     }
@@ -330,7 +330,7 @@ impl Cluster {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<LogLine>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        at_most("levels", levels.as_deref(), 20)?;
+        texts("levels", levels.as_deref(), 20)?;
         at_most("sources", sources.as_deref(), 20)?;
         let arguments = LogArguments { levels, sources, worker_id, words };
         logs(&self.scope, self.row.id, arguments, page).await

@@ -13,7 +13,7 @@ use entity::{
 };
 
 use super::{
-    account_list::{at_most, counted},
+    account_list::{counted, texts},
     cluster_list::TimeRange,
     connection::{Connection, PageArguments, connect},
     error::{ApiError, Unsealed},
@@ -236,7 +236,7 @@ pub(super) async fn groups(
     let sort = ErrorGroupSort::LastSeenFirst;
     let request = page.request(sort)?;
     let ErrorGroupArguments { origin, types, last_seen_in, status } = arguments;
-    at_most("types", types.as_deref(), 100)?;
+    texts("types", types.as_deref(), 100)?;
     let filter = ErrorGroupFilter {
         origin: origin.map(Into::into),
         types,

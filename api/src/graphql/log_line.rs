@@ -122,7 +122,7 @@ pub(super) async fn logs(
         return connect(scope, parent, sort, page, LogLine::new).await;
     };
     let request = page.request(sort)?;
-    scope.take(Costly::TextSearches, 1)?;
+    scope.take(Costly::Searches, 1)?;
     let found = scope.store.log_search(&parent, &words, sort, &request).await?;
     let loader = Arc::clone(&scope.loader);
     let total = Box::new(move || {

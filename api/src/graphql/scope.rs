@@ -37,7 +37,7 @@ const MAX_POINTS: i64 = 1_000_000;
 /// What a request may still ask for that costs the server much, each in its own unit.
 struct Work {
     profile_windows: AtomicI64,
-    text_searches: AtomicI64,
+    searches: AtomicI64,
     fine_metrics: AtomicI64,
     spans: AtomicI64,
     analyses: AtomicI64,
@@ -47,7 +47,7 @@ impl Default for Work {
     fn default() -> Self {
         Self {
             profile_windows: AtomicI64::new(1_000),
-            text_searches: AtomicI64::new(50),
+            searches: AtomicI64::new(50),
             fine_metrics: AtomicI64::new(200_000),
             spans: AtomicI64::new(1_000_000),
             analyses: AtomicI64::new(20),
@@ -60,8 +60,8 @@ impl Default for Work {
 pub(super) enum Costly {
     /// Windows of profiles to be merged.
     ProfileWindows,
-    /// Searches of texts, each of which reads up to 1,000 lines of logs or 500 errors.
-    TextSearches,
+    /// Pages that look through rows: of lists over all clusters up to 10,000, of logs up to 1,000 that are read.
+    Searches,
     /// Spans whose fine metrics are summed.
     FineMetrics,
     /// Spans something is computed of.
@@ -98,9 +98,9 @@ impl AccountScope {
                 &self.work.profile_windows,
                 "the profiles of the query merge more than 1000 windows: ask for fewer, or for less time",
             ),
-            Costly::TextSearches => (
-                &self.work.text_searches,
-                "'match' is given for more than 50 pages of logs and errors: ask for those of fewer clusters",
+            Costly::Searches => (
+                &self.work.searches,
+                "more than 50 pages are searched, of lists over all clusters or of logs with 'match': ask for fewer",
             ),
             Costly::FineMetrics => (
                 &self.work.fine_metrics,

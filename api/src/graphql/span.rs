@@ -11,6 +11,7 @@ use entity::{
 };
 
 use super::{
+    account_list::storable,
     cluster::Cluster,
     code::CodeFrame,
     connection::{Connection, PageArguments, connect},
@@ -305,6 +306,7 @@ pub(super) fn filter(roots: bool, tags: Option<Vec<String>>) -> Result<SpanFilte
     match tags {
         Some(tags) => {
             range("tags", i32::try_from(tags.len()).unwrap_or(i32::MAX), MAX_TAGS)?;
+            tags.iter().try_for_each(|tag| storable("tags", tag))?;
             Ok(SpanFilter { roots, tags: TagMatch { any: tags, ..TagMatch::default() } })
         }
         None => Ok(SpanFilter { roots, tags: TagMatch::default() }),

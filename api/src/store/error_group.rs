@@ -10,7 +10,7 @@ use entity::{
 };
 use sea_orm::{
     ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect,
-    sea_query::{Alias, Expr, ExprTrait, OnConflict},
+    sea_query::{Alias, Expr, ExprTrait, Func, OnConflict},
 };
 
 use super::{
@@ -175,10 +175,11 @@ impl AccountStore {
             .during::<error_occurrence::Entity>(Column::OccurredAt, times.range())
             .select_only()
             .column(Column::GroupId)
-            .expr_as(number.clone(), "number")
-            .column_as(Column::Id.count(), "occurrences")
+            .expr_as(number, "number")
+            .expr_as(Func::count(Expr::cust("*")), "occurrences")
             .filter(Column::GroupId.is_in(ids.iter().copied()))
             .group_by(Column::GroupId)
+            // The second of what is selected: written out, it would have values of its own.
             .group_by(Expr::cust("2"))
             .into_tuple()
             .all(&self.reads())
