@@ -119,8 +119,8 @@ fn documents() -> Vec<(&'static str, String, &'static str)> {
             VALIDATION,
         ),
         (
-            "1,500 variables that are not defined",
-            account(&repeat(1_000, |n| format!("clusters(first: $v{n}) {{ totalCount }} "))),
+            "700 variables that are not defined",
+            account(&repeat(700, |n| format!("clusters(first: $v{n}) {{ totalCount }} "))),
             VALIDATION,
         ),
         (

@@ -11,7 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use axum::{Router, extract::Request, serve::Listener};
@@ -32,6 +32,9 @@ use crate::config::Patience;
 
 /// Bytes of a connection that are read ahead; a request's head must fit. Addresses end at 64 KiB.
 const BUFFER: usize = 128 << 10;
+
+/// Bytes that are still taken of a request that was answered before it was read.
+const UNREAD: usize = 64 << 20;
 
 /// Serves until `stopped`, then takes no new connections, and returns when the requests under way have been answered.
 ///
@@ -123,6 +126,10 @@ struct PatientStream {
     head: Option<Pin<Box<Sleep>>>,
     /// Runs while the client takes nothing of an answer.
     answer: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client goes on to send what nobody reads.
+    unread: Option<Pin<Box<Sleep>>>,
+    /// How much of that there was.
+    unread_bytes: usize,
 }
 
 impl PatientStream {
@@ -130,7 +137,16 @@ impl PatientStream {
         // Where it cannot be set answers come later, and come.
         let _ = stream.set_nodelay(true);
         let head = Some(Box::pin(sleep(patience.head)));
-        Self { stream, turn: turns.count(), turns, patience, head, answer: None }
+        Self {
+            stream,
+            turn: turns.count(),
+            turns,
+            patience,
+            head,
+            answer: None,
+            unread: None,
+            unread_bytes: 0,
+        }
     }
 
     /// What became of an attempt to write, or the end of patience.
@@ -141,6 +157,29 @@ impl PatientStream {
         }
         let answer = self.answer.get_or_insert_with(|| Box::pin(sleep(self.patience.answer)));
         answer.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl PatientStream {
+    /// Reads what still comes, if something does. Were the connection closed meanwhile, the system would tell the client so
+    /// and forget the answer.
+    fn poll_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut bytes = [0; 8 << 10];
+        while self.unread_bytes < UNREAD {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.unread_bytes += buffer.filled().len();
+                    self.unread.get_or_insert_with(|| Box::pin(sleep(self.patience.head)));
+                }
+                Poll::Ready(_) => break,
+                Poll::Pending => {
+                    let Some(unread) = &mut self.unread else { break };
+                    return unread.as_mut().poll(context);
+                }
+            }
+        }
+        Poll::Ready(())
     }
 }
 
@@ -196,6 +235,8 @@ impl AsyncWrite for PatientStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+        this.poll_unread(context).map(Ok)
     }
 }
