@@ -119,6 +119,7 @@ async fn strangers_are_turned_away_before_they_send_anything() {
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         assert_eq!(read_answer(&mut stream).await.0, 401, "{path}");
+        assert_eq!(read_to_end(&mut stream).await, b"");
     }
     app.stop().await;
 }

@@ -9,13 +9,24 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
 };
 
-use axum::{Router, extract::Request, serve::Listener};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use axum::{
+    Router,
+    body::{Body, Bytes, HttpBody},
+    extract::Request,
+    http::{HeaderValue, header},
+    response::Response,
+    serve::Listener,
+};
+use hyper::{
+    body::{Frame, Incoming, SizeHint},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
@@ -65,14 +76,7 @@ pub(crate) async fn serve(
         let turns = Turns::default();
         let service = {
             let (router, turns) = (router.clone(), turns.clone());
-            service_fn(move |request: Request<Incoming>| {
-                let (router, turn) = (router.clone(), turns.begin());
-                async move {
-                    let response = router.oneshot(request).await;
-                    drop(turn);
-                    response as Result<_, Infallible>
-                }
-            })
+            service_fn(move |request| answer(router.clone(), request, turns.begin()))
         };
         let stream = TokioIo::new(PatientStream::new(stream, turns, patience));
         let connection = connections.watch(http.serve_connection(stream, service));
@@ -86,6 +90,50 @@ pub(crate) async fn serve(
     }
     drop(listener);
     connections.shutdown().await;
+}
+
+/// Answers a request. Where its body was not read to the end, the connection ends with the answer, which says so: the client
+/// would otherwise send its next request into a connection that is closed.
+async fn answer(router: Router, request: Request<Incoming>, turn: Turn) -> Result<Response, Infallible> {
+    let read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
+    let request = request.map(|body| Body::new(WatchedBody { body, read: Arc::clone(&read) }));
+    let mut response = router.oneshot(request).await?;
+    if !read.load(Ordering::Relaxed) {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    drop(turn);
+    Ok(response)
+}
+
+/// A body that tells whether it was read to the end.
+struct WatchedBody {
+    body: Incoming,
+    read: Arc<AtomicBool>,
+}
+
+impl HttpBody for WatchedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || this.body.is_end_stream() {
+            this.read.store(true, Ordering::Relaxed);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Whose turn it is on a connection: odd while a request is answered, even while the client is to send the next one.
