@@ -119,6 +119,25 @@ async fn strangers_are_turned_away_before_they_send_anything() {
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         assert_eq!(read_answer(&mut stream).await.0, 401, "{path}");
+        assert_eq!(read_to_end(&mut stream).await, b"");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn who_sends_too_much_hears_so() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for path in ["/graphql", "/api/v1/reports", "/nowhere"] {
+        let mut stream = connect(&app).await;
+        let request = head(&ada, path, 20_000_000).replace("Expect: 100-continue\r\n", "");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        for _ in 0..20_000 {
+            stream.write_all(&[b' '; 1_000]).await.unwrap();
+        }
+        let expected = if path == "/nowhere" { 404 } else { 413 };
+        assert_eq!(read_answer(&mut stream).await.0, expected, "{path}");
+        assert_eq!(read_to_end(&mut stream).await, b"");
     }
     app.stop().await;
 }

@@ -183,13 +183,12 @@ async fn execute(
     parameters: impl Future<Output = Result<Parameters, Problem>>,
     allowed: Allowed,
 ) -> Result<GraphQlResponse, Problem> {
+    let reading = state.query_budget.reading(viewer.token_id());
     let guarded = match guarded(state, parameters, allowed).await {
         Ok(guarded) => guarded,
-        Err(refusal) => {
-            state.query_budget.charge_refusal(viewer.token_id());
-            return refusal.into();
-        }
+        Err(refusal) => return refusal.into(),
     };
+    reading.accepted();
     let left = state.query_budget.take(viewer.token_id(), guarded.cost, state.clock.timestamp())?;
     let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
     let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());

@@ -52,9 +52,9 @@ impl QueryBudget {
         Ok(RateLimit::new(limit, cost, limit - missing, now, missing * 60_000 / limit))
     }
 
-    /// Takes what a refused request costs. More than there is has to be waited for longer.
-    pub(super) fn charge_refusal(&self, token: ApiTokenId) {
-        self.pour(&mut self.buckets(), token, REFUSED, Instant::now());
+    /// Begins to read a request, which costs what a refused one does unless it turns out to be none.
+    pub(super) fn reading(&self, token: ApiTokenId) -> Reading<'_> {
+        Reading { budget: self, token, refused: true }
     }
 
     fn buckets(&self) -> MutexGuard<'_, HashMap<ApiTokenId, Instant>> {
@@ -91,6 +91,29 @@ impl QueryBudget {
     }
 }
 
+/// A request that is read. Also one whose sender hangs up meanwhile has made work.
+pub(super) struct Reading<'a> {
+    budget: &'a QueryBudget,
+    token: ApiTokenId,
+    refused: bool,
+}
+
+impl Reading<'_> {
+    /// The request is not refused.
+    pub(super) fn accepted(mut self) {
+        self.refused = false;
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if self.refused {
+            // More than there is has to be waited for longer.
+            self.budget.pour(&mut self.budget.buckets(), self.token, REFUSED, Instant::now());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
@@ -107,8 +130,10 @@ mod tests {
         let (budget, now) = (QueryBudget::new(10_000), SystemClock.timestamp());
         assert!(budget.take(token(1), 9_000, now).is_ok());
         assert!(budget.take(token(1), 1_500, now).is_err(), "what is refused so takes nothing");
-        budget.charge_refusal(token(1));
-        budget.charge_refusal(token(1));
+        budget.reading(token(1)).accepted();
+        assert!(budget.check(token(1)).is_ok());
+        drop(budget.reading(token(1)));
+        drop(budget.reading(token(1)));
         assert!(budget.check(token(1)).is_err() && budget.take(token(1), 1, now).is_err());
         assert!(budget.check(token(2)).is_ok() && budget.take(token(2), 10_000, now).is_ok());
     }

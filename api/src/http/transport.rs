@@ -9,13 +9,24 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
-use axum::{Router, extract::Request, serve::Listener};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use axum::{
+    Router,
+    body::{Body, Bytes, HttpBody},
+    extract::Request,
+    http::{HeaderValue, header},
+    response::Response,
+    serve::Listener,
+};
+use hyper::{
+    body::{Frame, Incoming, SizeHint},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
@@ -32,6 +43,9 @@ use crate::config::Patience;
 
 /// Bytes of a connection that are read ahead; a request's head must fit. Addresses end at 64 KiB.
 const BUFFER: usize = 128 << 10;
+
+/// Bytes that are still taken of a request that was answered before it was read.
+const UNREAD: usize = 64 << 20;
 
 /// Serves until `stopped`, then takes no new connections, and returns when the requests under way have been answered.
 ///
@@ -62,14 +76,7 @@ pub(crate) async fn serve(
         let turns = Turns::default();
         let service = {
             let (router, turns) = (router.clone(), turns.clone());
-            service_fn(move |request: Request<Incoming>| {
-                let (router, turn) = (router.clone(), turns.begin());
-                async move {
-                    let response = router.oneshot(request).await;
-                    drop(turn);
-                    response as Result<_, Infallible>
-                }
-            })
+            service_fn(move |request| answer(router.clone(), request, turns.begin()))
         };
         let stream = TokioIo::new(PatientStream::new(stream, turns, patience));
         let connection = connections.watch(http.serve_connection(stream, service));
@@ -83,6 +90,50 @@ pub(crate) async fn serve(
     }
     drop(listener);
     connections.shutdown().await;
+}
+
+/// Answers a request. Where its body was not read to the end, the connection ends with the answer, which says so: the client
+/// would otherwise send its next request into a connection that is closed.
+async fn answer(router: Router, request: Request<Incoming>, turn: Turn) -> Result<Response, Infallible> {
+    let read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
+    let request = request.map(|body| Body::new(WatchedBody { body, read: Arc::clone(&read) }));
+    let mut response = router.oneshot(request).await?;
+    if !read.load(Ordering::Relaxed) {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    drop(turn);
+    Ok(response)
+}
+
+/// A body that tells whether it was read to the end.
+struct WatchedBody {
+    body: Incoming,
+    read: Arc<AtomicBool>,
+}
+
+impl HttpBody for WatchedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || this.body.is_end_stream() {
+            this.read.store(true, Ordering::Relaxed);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Whose turn it is on a connection: odd while a request is answered, even while the client is to send the next one.
@@ -123,6 +174,10 @@ struct PatientStream {
     head: Option<Pin<Box<Sleep>>>,
     /// Runs while the client takes nothing of an answer.
     answer: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client goes on to send what nobody reads.
+    unread: Option<Pin<Box<Sleep>>>,
+    /// How much of that there was.
+    unread_bytes: usize,
 }
 
 impl PatientStream {
@@ -130,7 +185,16 @@ impl PatientStream {
         // Where it cannot be set answers come later, and come.
         let _ = stream.set_nodelay(true);
         let head = Some(Box::pin(sleep(patience.head)));
-        Self { stream, turn: turns.count(), turns, patience, head, answer: None }
+        Self {
+            stream,
+            turn: turns.count(),
+            turns,
+            patience,
+            head,
+            answer: None,
+            unread: None,
+            unread_bytes: 0,
+        }
     }
 
     /// What became of an attempt to write, or the end of patience.
@@ -141,6 +205,29 @@ impl PatientStream {
         }
         let answer = self.answer.get_or_insert_with(|| Box::pin(sleep(self.patience.answer)));
         answer.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl PatientStream {
+    /// Reads what still comes, if something does. Were the connection closed meanwhile, the system would tell the client so
+    /// and forget the answer.
+    fn poll_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut bytes = [0; 8 << 10];
+        while self.unread_bytes < UNREAD {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.unread_bytes += buffer.filled().len();
+                    self.unread.get_or_insert_with(|| Box::pin(sleep(self.patience.head)));
+                }
+                Poll::Ready(_) => break,
+                Poll::Pending => {
+                    let Some(unread) = &mut self.unread else { break };
+                    return unread.as_mut().poll(context);
+                }
+            }
+        }
+        Poll::Ready(())
     }
 }
 
@@ -196,6 +283,8 @@ impl AsyncWrite for PatientStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+        this.poll_unread(context).map(Ok)
     }
 }
