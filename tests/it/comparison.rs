@@ -446,16 +446,17 @@ async fn comparisons_cost_the_same_statements_for_any_number_of_clusters() {
         let answer = ada.query(&query, json!({})).await;
         (app.statements() - before, answer)
     };
-    let slower = |first: usize| {
-        format!(
-            "{{ viewer {{ account {{ clusters(first: {first}) {{ nodes {{ answers {{ slower {{ verdict }} }} }} }} }} }} }}"
-        )
+    let ask = |question: &str, first: usize| {
+        let nodes = format!("nodes {{ answers {{ {question} {{ verdict }} }} }}");
+        format!("{{ viewer {{ account {{ clusters(first: {first}) {{ {nodes} }} }} }} }}")
     };
     // The token and the page. Then the clusters, earlier runs, their spans and functions, and the rows of those found;
-    // then clusters, spans, threads and metrics of both.
+    // then of both clusters, spans, threads and metrics, or clusters, software in three, code and workers.
     for clusters in [1, 5, 8] {
-        let (statements, _) = cost(slower(clusters)).await;
+        let (statements, _) = cost(ask("slower", clusters)).await;
         assert!(statements <= 2 + 4 + 1 + 4, "{clusters}: {statements}");
+        let (statements, _) = cost(ask("whatChanged", clusters)).await;
+        assert!(statements <= 2 + 4 + 1 + 6, "{clusters}: {statements}");
     }
     let compare = |filter: &str| {
         format!(

@@ -185,8 +185,8 @@ impl Breakdown {
         }
         let groups = self.groups(cluster, *user, path);
         let mut executed = Millionths::default();
-        for ((label, attributable), value) in cells.iter() {
-            let value = Millionths::of(value);
+        for (of, value) in cells.iter() {
+            let (label, value) = (&of.0, Millionths::of(value));
             if label.context == EXECUTE && label.unit == SECONDS {
                 executed += value;
             }
@@ -207,12 +207,11 @@ impl Breakdown {
                     Some(sums) => sums,
                     None => self.sums.entry(group.clone()).or_default(),
                 };
-                match sums.get_mut(&(Arc::clone(label), *attributable)) {
-                    Some(sum) => *sum += value,
-                    None => {
-                        sums.insert((Arc::clone(label), *attributable), value);
-                        self.held += 1;
-                    }
+                if let Some(sum) = sums.get_mut(of) {
+                    *sum += value;
+                } else {
+                    sums.insert(of.clone(), value);
+                    self.held += 1;
                 }
             }
             if self.held > MAX_SUMS {
@@ -498,7 +497,7 @@ mod tests {
         let expected =
             [(Part::Tasks, Some("etl".to_owned()), 14.0), (Part::Tasks, Some("load".to_owned()), 7.0)];
         assert_eq!(rows(&tags), expected);
-        assert_eq!(tags.total.value(), 14.0);
+        assert_eq!(tags.total, Millionths::of(14.0));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Questions about a cluster that are answered by comparing it with an earlier run.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -10,7 +10,7 @@ use entity::{cluster::Model, ids::ClusterId};
 
 use super::{
     breakdown::SpentBy,
-    comparison::EnvironmentDifference,
+    environment_difference::ChangesSince,
     error::ApiError,
     loaders::Reader,
     scope::{AccountScope, Costly},
@@ -41,8 +41,8 @@ pub(super) async fn what_changed(
     let Some((earlier, against)) = find(scope, row, baseline).await? else {
         return Ok(answer::without_baseline());
     };
-    let (base, head) = (std::slice::from_ref(&earlier), std::slice::from_ref(row));
-    let changes = EnvironmentDifference::find(scope, base, head).await?;
+    let changes = scope.loader.load_one(ChangesSince(earlier.id, row.id)).await?;
+    let changes = changes.ok_or(ApiError::NotFound("cluster"))?;
     let (base, head) = (&changes.base, &changes.head);
     Ok(answer::what_changed(&answer::WhatChanged {
         against: &against,
@@ -161,7 +161,7 @@ impl Loader<LastGoodRun> for Reader {
             }
         }
         let workloads =
-            if alike.len() > 1 { self.0.workloads(&Vec::from_iter(alike)).await? } else { HashMap::new() };
+            if alike.len() > 1 { self.0.workloads(&Vec::from_iter(alike)).await? } else { BTreeMap::new() };
         let nothing = Workload::default();
         let found = rows.iter().filter_map(|row| {
             let workload = workloads.get(&row.id).unwrap_or(&nothing);

@@ -7,6 +7,7 @@ use std::{
 
 use async_graphql::{Enum, Object, SimpleObject, dataloader::Loader};
 use entity::{cluster::Model, ids::ClusterId};
+use tokio::sync::Semaphore;
 
 use super::{
     cluster::Cluster, error::ApiError, list::Items, loaders::Reader, scalar::BigInt, scope::AccountScope,
@@ -29,6 +30,9 @@ const DEFAULT_ROWS: i32 = 1_000;
 /// Rows of one answer at the most.
 const MAX_ROWS: i32 = 5_000;
 
+/// Breakdowns that are made at once, for all requests together: the others wait.
+static BREAKDOWNS: Semaphore = Semaphore::const_new(4);
+
 /// A breakdown, and what was read for it.
 pub(super) struct BrokenDown {
     pub(super) table: breakdown::Table,
@@ -45,6 +49,7 @@ pub(super) async fn of_clusters(
     choice: SpanChoice,
     question: Question,
 ) -> Result<BrokenDown, StoreError> {
+    let _turn = BREAKDOWNS.acquire().await.ok();
     let ids: Vec<ClusterId> = clusters.iter().map(|row| row.id).collect();
     let spans_alone = choice.is_some();
     let is_thread_time = question.unit == SECONDS && question.functions.is_none();

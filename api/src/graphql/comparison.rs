@@ -1,16 +1,17 @@
-//! Two pieces of work beside each other: thread time, software, size and profiles.
+//! Two pieces of work beside each other: what each part of them spent, and what else differs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use async_graphql::{Enum, Object, SimpleObject};
-use entity::{cluster::Model, ids::ClusterId};
+use entity::cluster::Model;
 
 use super::{
     answer::Answer,
     breakdown::{WorkPart, count},
+    environment_difference::{ClusterFacts, EnvironmentDifference},
     error::{ApiError, Unsealed},
     list::Items,
-    profile::ProfileComparison,
+    profile_comparison::ProfileComparison,
     scalar::BigInt,
     scope::AccountScope,
     span::range,
@@ -21,12 +22,10 @@ use crate::{
     domain::{
         answer,
         breakdown::{Dimension, Table},
-        comparison::{Change, Difference, Software, SoftwareChange, Status, differences},
-        environment::Role,
+        comparison::{Difference, Status, differences},
         fine_metric::SECONDS,
         millionths::Millionths,
     },
-    store::EnvironmentUse,
 };
 
 /// Rows of one answer, unless the query says.
@@ -164,7 +163,9 @@ impl Comparison {
 
     /// How the software and the size of the clusters differ.
     async fn environment(&self) -> Result<EnvironmentDifference, ApiError> {
-        EnvironmentDifference::find(&self.scope, &self.base.work.clusters, &self.head.work.clusters).await
+        let (base, head) = (&self.base.work.clusters, &self.head.work.clusters);
+        let clusters: Vec<&Model> = base.iter().chain(head).collect();
+        Ok(ClusterFacts::read(&self.scope.store, &clusters).await?.between(base, head))
     }
 
     /// The profiles of both in one tree. Null when there is none, and when a scope names `spanTags` or `functions`, by
@@ -266,186 +267,4 @@ struct RestOfWork {
     delta: f64,
     /// The same as a decimal number of whole millionths.
     delta_exact: String,
-}
-
-/// How the software and the size of the clusters of two pieces of work differ.
-pub(super) struct EnvironmentDifference {
-    /// What changed, and whether both tell of their software.
-    pub(super) software: SoftwareChange,
-    pub(super) told: bool,
-    /// Whether other code called Dask; none when either does not tell.
-    pub(super) code_changed: Option<bool>,
-    pub(super) base: ClusterSizes,
-    pub(super) head: ClusterSizes,
-}
-
-impl EnvironmentDifference {
-    pub(super) async fn find(scope: &AccountScope, base: &[Model], head: &[Model]) -> Result<Self, ApiError> {
-        let rows: BTreeMap<ClusterId, &Model> = base.iter().chain(head).map(|row| (row.id, row)).collect();
-        let ids: Vec<ClusterId> = rows.keys().copied().collect();
-        let mut uses = scope.store.environment_uses(&ids).await?;
-        for uses in uses.values_mut() {
-            // What clients run on decides nothing on the workers.
-            uses.retain(|used| used.role != Role::Client);
-        }
-        for (id, row) in &rows {
-            let scheduler = row.environment_id.map(|environment| EnvironmentUse {
-                role: Role::Scheduler,
-                environment,
-                processes: 1,
-            });
-            uses.entry(*id).or_default().extend(scheduler);
-        }
-        let keys: BTreeSet<_> = uses
-            .iter()
-            .flat_map(|(cluster, uses)| uses.iter().map(|used| (*cluster, used.environment)))
-            .collect();
-        let environments = scope.store.environments_by_id(&Vec::from_iter(keys)).await?;
-        let code = scope.store.code_of_clusters(&ids).await?;
-        let sizes = scope.store.worker_sizes(&ids).await?;
-        let software = |of: &[Model]| {
-            let of: BTreeSet<ClusterId> = of.iter().map(|row| row.id).collect();
-            let mut software = Software::default();
-            for row in environments.iter().filter(|row| of.contains(&row.cluster_id)) {
-                software.python.extend(row.python.clone());
-                let os = [row.os.clone(), row.os_release.clone()];
-                let os = os.into_iter().flatten().collect::<Vec<_>>().join(" ");
-                software.os.extend(Some(os).filter(|os| !os.is_empty()));
-                software.machine.extend(row.machine.clone());
-                for (name, version) in &row.packages.0 {
-                    if let Some(version) = version {
-                        software.packages.entry(name.clone()).or_default().insert(version.clone());
-                    }
-                }
-            }
-            software
-        };
-        let hashes = |of: &[Model]| -> BTreeSet<&String> {
-            of.iter().filter_map(|row| code.get(&row.id)).flatten().collect()
-        };
-        let (of_base, of_head) = (software(base), software(head));
-        let (base_code, head_code) = (hashes(base), hashes(head));
-        let size = |of: &[Model]| {
-            let workers = of.iter().filter_map(|row| sizes.get(&row.id));
-            ClusterSizes {
-                peak_workers: of.iter().map(|row| row.peak_workers).max().unwrap_or(0),
-                peak_threads: of.iter().map(|row| row.peak_threads).max().unwrap_or(0),
-                worker_threads: workers.clone().map(|size| size.threads).max(),
-                worker_memory_limit: workers.filter_map(|size| size.memory_limit_bytes).max(),
-            }
-        };
-        Ok(Self {
-            told: of_base != Software::default() && of_head != Software::default(),
-            software: SoftwareChange::between(&of_base, &of_head),
-            code_changed: (!base_code.is_empty() && !head_code.is_empty()).then(|| base_code != head_code),
-            base: size(base),
-            head: size(head),
-        })
-    }
-}
-
-/// How the software and the size of the clusters of two pieces of work differ. Schedulers and all workers they ever had
-/// count. What one of the two does not tell of is no difference.
-#[Object]
-impl EnvironmentDifference {
-    /// Whether both tell of their software at all.
-    async fn known(&self) -> bool {
-        self.told
-    }
-
-    /// Packages that only the second work has, by name.
-    async fn added(&self) -> Vec<ValueChange> {
-        self.software.added.iter().map(Into::into).collect()
-    }
-
-    /// Packages that only the first work has, by name.
-    async fn removed(&self) -> Vec<ValueChange> {
-        self.software.removed.iter().map(Into::into).collect()
-    }
-
-    /// Packages that both have, and not in the same versions, by name.
-    async fn changed(&self) -> Vec<ValueChange> {
-        self.software.changed.iter().map(Into::into).collect()
-    }
-
-    /// Python, if its version differs.
-    async fn python(&self) -> Option<ValueChange> {
-        self.software.python.as_ref().map(Into::into)
-    }
-
-    /// The operating system with its release, if that differs.
-    async fn os(&self) -> Option<ValueChange> {
-        self.software.os.as_ref().map(Into::into)
-    }
-
-    /// The machines' architecture, if it differs.
-    async fn machine(&self) -> Option<ValueChange> {
-        self.software.machine.as_ref().map(Into::into)
-    }
-
-    /// Whether other code called Dask, by the hashes of its snippets; null when either does not tell of any.
-    async fn code_changed(&self) -> Option<bool> {
-        self.code_changed
-    }
-
-    /// How large the clusters of the first work were.
-    async fn base_size(&self) -> ClusterSizes {
-        self.base
-    }
-
-    /// How large the clusters of the second work were.
-    async fn head_size(&self) -> ClusterSizes {
-        self.head
-    }
-}
-
-/// A thing that two pieces of work do not have in the same versions.
-#[derive(SimpleObject)]
-struct ValueChange {
-    /// Its name.
-    name: String,
-    /// The versions of the first work, several when its processes do not have the same; empty when it has none.
-    from: Vec<String>,
-    /// The versions of the second work.
-    to: Vec<String>,
-}
-
-impl From<&Change> for ValueChange {
-    fn from(change: &Change) -> Self {
-        let Change { name, from, to } = change.clone();
-        Self { name, from, to }
-    }
-}
-
-/// How large some clusters were at the most.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClusterSizes {
-    pub(super) peak_workers: i64,
-    pub(super) peak_threads: i64,
-    pub(super) worker_threads: Option<i64>,
-    pub(super) worker_memory_limit: Option<i64>,
-}
-
-/// How large some clusters were, each at the most.
-#[Object]
-impl ClusterSizes {
-    /// Workers of a cluster at one time.
-    async fn peak_workers(&self) -> BigInt {
-        BigInt(self.peak_workers)
-    }
-
-    /// Threads of a cluster at one time.
-    async fn peak_threads(&self) -> BigInt {
-        BigInt(self.peak_threads)
-    }
-
-    /// Threads of a worker; null when nothing is known of workers.
-    async fn worker_threads(&self) -> Option<BigInt> {
-        self.worker_threads.map(BigInt)
-    }
-
-    /// Memory limit of a worker, in bytes; null when none had one, or nothing is known of workers.
-    async fn worker_memory_limit(&self) -> Option<BigInt> {
-        self.worker_memory_limit.map(BigInt)
-    }
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     blocking::blocking,
-    domain::profile::{self, Counts, Frame, Merge},
+    domain::profile::{self, Frame, Merge},
     store::{AccountStore, StoreError},
 };
 
@@ -27,7 +27,7 @@ use crate::{
 const BATCH: usize = 20;
 
 /// Profiles that are merged at once, for all requests together: the others wait.
-static MERGES: Semaphore = Semaphore::const_new(4);
+pub(super) static MERGES: Semaphore = Semaphore::const_new(4);
 
 /// Windows that are merged at the most.
 const MAX_WINDOWS: usize = 200;
@@ -36,7 +36,7 @@ const MAX_WINDOWS: usize = 200;
 const MAX_WORK_WINDOWS: usize = 500;
 
 /// Nodes of an answer at the most.
-const MAX_NODES: usize = 20_000;
+pub(super) const MAX_NODES: usize = 20_000;
 
 /// Which profile is wanted.
 pub(super) struct ProfileArguments {
@@ -110,11 +110,11 @@ impl Profile {
 
 /// The samples a node must be part of that has this share of them.
 #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 samples")]
-fn least(samples: i64, min_share: f64) -> f64 {
+pub(super) fn least(samples: i64, min_share: f64) -> f64 {
     samples as f64 * min_share
 }
 
-fn check_share(min_share: f64) -> Result<(), ApiError> {
+pub(super) fn check_share(min_share: f64) -> Result<(), ApiError> {
     if (0.0..=1.0).contains(&min_share) {
         return Ok(());
     }
@@ -123,17 +123,17 @@ fn check_share(min_share: f64) -> Result<(), ApiError> {
 }
 
 /// What was merged of a profile's windows.
-struct Found {
-    merge: Merge,
+pub(super) struct Found {
+    pub(super) merge: Merge,
     /// Whether nothing was left out.
-    complete: bool,
-    windows: usize,
+    pub(super) complete: bool,
+    pub(super) windows: usize,
     from: Option<DateTime<Utc>>,
     to: Option<DateTime<Utc>>,
     workers: i64,
-    samples: i64,
+    pub(super) samples: i64,
     /// Why a window was left out, if one was.
-    unreadable: Option<StoreError>,
+    pub(super) unreadable: Option<StoreError>,
 }
 
 impl Default for Found {
@@ -155,7 +155,7 @@ impl Default for Found {
 impl Found {
     /// The windows of some work: the newest of each of its clusters, of all equally many, so that none outweighs the
     /// others by its age.
-    async fn of_work(scope: &AccountScope, work: &Selection) -> Result<Self, ApiError> {
+    pub(super) async fn of_work(scope: &AccountScope, work: &Selection) -> Result<Self, ApiError> {
         if work.is_partial() {
             return Err(ApiError::InvalidArgument {
                 argument: "scope",
@@ -263,133 +263,14 @@ impl Profile {
     }
 }
 
-/// The profiles of two pieces of work, in one tree.
-pub(super) struct ProfileComparison {
-    base: Side,
-    head: Side,
-    tree: profile::Profile,
-}
-
-/// One of the two.
-struct Side {
-    windows: usize,
-    complete: bool,
-    samples: i64,
-    /// How often each node of the tree occurs in it.
-    counts: Vec<Counts>,
-}
-
-impl ProfileComparison {
-    /// The windows of both; `None` when there is none of either.
-    pub(super) async fn find(
-        scope: &AccountScope,
-        base: &Selection,
-        head: &Selection,
-        min_share: f64,
-    ) -> Result<Option<Self>, ApiError> {
-        check_share(min_share)?;
-        if base.is_partial() || head.is_partial() {
-            return Ok(None);
-        }
-        let _turn = MERGES.acquire().await.ok();
-        let base = Found::of_work(scope, base).await?;
-        let head = Found::of_work(scope, head).await?;
-        if base.windows + head.windows == 0 {
-            return base.unreadable.or(head.unreadable).map_or(Ok(None), |error| Err(error.into()));
-        }
-        Ok(Some(blocking(move || Self::of(&base, &head, min_share)).await))
-    }
-
-    fn of(base: &Found, head: &Found, min_share: f64) -> Self {
-        let (of_base, of_head) = (base.merge.profile(), head.merge.profile());
-        // What is rare in both is rare in their sum, too; what is rare in the sum may be common in the smaller one.
-        let samples = least(base.samples.min(head.samples), min_share);
-        let tree = profile::merge([&of_base, &of_head]).pruned(samples, MAX_NODES);
-        let side = |found: &Found, profile: &profile::Profile| Side {
-            windows: found.windows,
-            complete: found.complete,
-            samples: found.samples,
-            counts: tree.counts_in(profile),
-        };
-        let (base, head) = (side(base, &of_base), side(head, &of_head));
-        Self { base, head, tree }
-    }
-}
-
-/// The profiles of two pieces of work in one tree. They have different numbers of samples, so compare shares of them.
-#[Object]
-impl ProfileComparison {
-    /// Samples of the first work in all, also in nodes that are left out here.
-    async fn base_samples(&self) -> BigInt {
-        BigInt(self.base.samples)
-    }
-
-    /// Samples of the second work in all, also in nodes that are left out here.
-    async fn head_samples(&self) -> BigInt {
-        BigInt(self.head.samples)
-    }
-
-    /// How many windows of the first work are merged here.
-    async fn base_windows(&self) -> BigInt {
-        count(self.base.windows)
-    }
-
-    /// How many windows of the second work are merged here.
-    async fn head_windows(&self) -> BigInt {
-        count(self.head.windows)
-    }
-
-    /// Whether these are all windows of both; the newest 500 of each are merged at the most, of all of its clusters
-    /// equally many, without those that cannot be decrypted.
-    async fn complete(&self) -> bool {
-        self.base.complete && self.head.complete
-    }
-
-    /// The lines of code that occur in `nodes`.
-    async fn frames(&self) -> Vec<ProfileFrame> {
-        self.tree.frames.iter().map(Into::into).collect()
-    }
-
-    /// The tree, parents before their children and the costliest branch of both together first; at most 20,000 nodes, the
-    /// costliest.
-    async fn nodes(&self) -> Vec<ProfileDifference> {
-        let counts = self.base.counts.iter().zip(&self.head.counts);
-        let nodes = self.tree.nodes.iter().zip(counts).map(|(node, (base, head))| ProfileDifference {
-            parent: node.parent.map(index),
-            frame: index(node.frame),
-            base_self: BigInt(base.own),
-            base_total: BigInt(base.total),
-            head_self: BigInt(head.own),
-            head_total: BigInt(head.total),
-        });
-        nodes.collect()
-    }
-}
-
-/// A line of code on one path of calls, in both profiles.
-#[derive(SimpleObject)]
-struct ProfileDifference {
-    /// The index of the calling node in `nodes`; null for an outermost one.
-    parent: Option<i32>,
-    /// The index of its line in `frames`.
-    frame: i32,
-    /// Samples of the first work in which it was innermost.
-    base_self: BigInt,
-    /// Samples of the first work it was part of.
-    base_total: BigInt,
-    /// Samples of the second work in which it was innermost.
-    head_self: BigInt,
-    /// Samples of the second work it was part of.
-    head_total: BigInt,
-}
-
-fn index(index: usize) -> i32 {
+/// An index as the schema has it.
+pub(super) fn index(index: usize) -> i32 {
     i32::try_from(index).unwrap_or(i32::MAX)
 }
 
 /// A line of code in a profile.
 #[derive(SimpleObject)]
-struct ProfileFrame {
+pub(super) struct ProfileFrame {
     /// The file.
     file: String,
     /// The function.

@@ -150,6 +150,8 @@ impl Selection {
             to: self.range.1,
         };
         let question = Question { by, unit, functions: self.functions.clone() };
+        // Nothing more when others read too much already.
+        scope.take(Costly::FineMetrics, 0)?;
         let broken_down = breakdown::of_clusters(&scope.store, &self.clusters, choice, question).await?;
         scope.take(Costly::Spans, broken_down.spans)?;
         scope.take(Costly::FineMetrics, broken_down.metrics)?;

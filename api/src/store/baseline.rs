@@ -1,6 +1,6 @@
 //! Earlier runs: which there were, and what each was about.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use entity::{
     Timestamp,
@@ -47,13 +47,13 @@ impl AccountStore {
         // One arm a cluster, each limited by itself: they are ranges of an index.
         let mut arms = beginnings.iter().map(|beginning| {
             let Beginning { cluster, user, started_at } = *beginning;
-            let before = Column::StartedAt.lt(started_at);
-            let at_once = Column::StartedAt.eq(started_at).and(Column::Id.lt(cluster));
+            let place =
+                Expr::tuple([Column::StartedAt, Column::Id].map(|column| Expr::col((Entity, column))));
+            let own = Expr::tuple([Expr::val(started_at.timestamp_millis()), Expr::val(cluster.0)]);
             let select = self
                 .select::<Entity>()
                 .filter(Column::UserId.eq(user))
-                .filter(Column::StartedAt.lte(started_at))
-                .filter(before.or(at_once))
+                .filter(place.lt(own))
                 .select_only()
                 .expr_as(Expr::val(cluster.0), "of_cluster")
                 .columns([Column::Id, Column::Name, Column::StartedAt, Column::Status])
@@ -101,7 +101,7 @@ impl AccountStore {
     pub async fn workloads(
         &self,
         clusters: &[ClusterId],
-    ) -> Result<HashMap<ClusterId, Workload>, StoreError> {
+    ) -> Result<BTreeMap<ClusterId, Workload>, StoreError> {
         use span::Column::{ClusterId as OfCluster, ParentId};
         // A path is its text: PostgreSQL does not compare JSON.
         let path = || Expr::cust(r#"CAST("spans"."path" AS text)"#);
@@ -118,7 +118,7 @@ impl AccountStore {
             .into_tuple()
             .all(&self.reads())
             .await?;
-        let mut found: HashMap<ClusterId, Workload> = HashMap::new();
+        let mut found: BTreeMap<ClusterId, Workload> = BTreeMap::new();
         for (cluster, path) in outermost {
             let path: Vec<String> = serde_json::from_str(&path).unwrap_or_default();
             found.entry(cluster).or_default().tags.extend(path.into_iter().next());

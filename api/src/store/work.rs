@@ -28,14 +28,14 @@ use crate::{
     },
 };
 
-/// Identifiers in one statement at the most.
-const MAX_IDS: usize = 5_000;
-
-/// Rows that are read at once at the most.
-const MAX_ROWS: u64 = 2_000;
+/// Rows, and identifiers of rows, of one statement at the most.
+const MAX_ROWS: usize = 2_000;
 
 /// Rows of spans, and of their metrics, that are read for one piece of work at the most.
 const MAX_READ: usize = 100_000;
+
+/// Spans whose code is looked at, at the most.
+const MAX_CODE: usize = 10_000;
 
 /// Why work is not analysed.
 const TOO_MANY_SPANS: &str =
@@ -136,11 +136,12 @@ impl AccountStore {
     ) -> Result<(Breakdown, usize), StoreError> {
         use fine_metric::Column::{ClusterId, SpanId};
         let (mut labels, mut read) = (Labels::default(), 0);
-        for mut part in self.metrics_of(&work) {
+        for part in self.metrics_of(&work) {
+            let mut page = part.clone();
             loop {
-                let rows = part.clone().all(&self.reads()).await?;
+                let rows = page.all(&self.reads()).await?;
                 let last = rows.last().map(|row| (row.cluster_id, row.span_id));
-                let whole = (rows.len() as u64) < MAX_ROWS;
+                let whole = rows.len() < MAX_ROWS;
                 read += rows.len();
                 if read > MAX_READ {
                     return Err(StoreError::TooMuch(TOO_MANY_SPANS));
@@ -157,7 +158,7 @@ impl AccountStore {
                 .await?;
                 let Some((cluster, span)) = last.filter(|_| !whole) else { break };
                 let same_cluster = ClusterId.eq(cluster).and(SpanId.gt(span));
-                part = part.filter(ClusterId.gt(cluster).or(same_cluster));
+                page = part.clone().filter(ClusterId.gt(cluster).or(same_cluster));
             }
         }
         Ok((breakdown, read))
@@ -169,23 +170,24 @@ impl AccountStore {
         use fine_metric::Column::{ClusterId, SpanId};
         let part = || {
             let select = self.select::<fine_metric::Entity>();
-            select.order_by_asc(ClusterId).order_by_asc(SpanId).limit(MAX_ROWS)
+            select.order_by_asc(ClusterId).order_by_asc(SpanId).limit(MAX_ROWS as u64)
         };
         match &work.spans {
             Some(spans) if work.spans_alone => {
                 let ids: BTreeSet<_> = spans.keys().copied().collect();
                 let ids = Vec::from_iter(ids);
-                ids.chunks(MAX_IDS).map(|ids| part().filter(one_of(ClusterId, SpanId, ids))).collect()
+                ids.chunks(MAX_ROWS).map(|ids| part().filter(one_of(ClusterId, SpanId, ids))).collect()
             }
             _ if work.clusters.is_empty() => Vec::new(),
             _ => vec![part().filter(ClusterId.is_in(work.clusters.keys().copied()))],
         }
     }
 
-    /// The hashes of the code that called Dask for the spans of each cluster; clusters without any are missing.
+    /// The hashes of the code that called Dask for the spans of each cluster; clusters without any are missing. None of
+    /// very many spans, whose code would take long to be read.
     ///
     /// # Errors
-    /// When the database does not answer, or [`StoreError::TooMuch`].
+    /// When the database does not answer.
     #[tracing::instrument(name = "store.work.code", skip_all)]
     pub async fn code_of_clusters(
         &self,
@@ -197,12 +199,12 @@ impl AccountStore {
             .select_only()
             .columns([OfCluster, Code])
             .filter(OfCluster.is_in(clusters.iter().copied()))
-            .limit(MAX_READ as u64 + 1)
+            .limit(MAX_CODE as u64 + 1)
             .into_tuple()
             .all(&self.reads())
             .await?;
-        if rows.len() > MAX_READ {
-            return Err(StoreError::TooMuch(TOO_MANY_SPANS));
+        if rows.len() > MAX_CODE {
+            return Ok(HashMap::new());
         }
         let mut found: HashMap<ClusterId, BTreeSet<String>> = HashMap::new();
         for (cluster, CodeStacks(stacks)) in rows {

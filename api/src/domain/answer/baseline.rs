@@ -1,6 +1,6 @@
 //! Which earlier run a cluster is measured by, when nobody says.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use entity::ids::ClusterId;
@@ -100,7 +100,7 @@ pub fn last_good_run(
     name: Option<&str>,
     workload: &Workload,
     earlier: &[EarlierRun],
-    workloads: &HashMap<ClusterId, Workload>,
+    workloads: &BTreeMap<ClusterId, Workload>,
 ) -> Option<(ClusterId, Likeness)> {
     let good = || earlier.iter().filter(|run| run.good);
     let same_name = |run: &&EarlierRun| name.is_some() && run.name.as_deref() == name;

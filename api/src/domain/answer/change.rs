@@ -10,6 +10,7 @@ use super::{
 use crate::domain::{
     breakdown::{Key, Part, Table},
     comparison::{Change, Difference, SoftwareChange},
+    millionths::Millionths,
 };
 
 /// The part of the earlier run's thread time by which a run may grow before that is worth a look, and from when on
@@ -118,9 +119,9 @@ pub fn slower(facts: &Slower<'_>) -> Answer {
     let delta = head.total - base.total;
     let (spent, more) = (duration(head.total.value()), delta.value());
     let grown: Vec<&Difference> =
-        facts.differences.iter().filter(|row| row.delta() > Default::default()).collect();
+        facts.differences.iter().filter(|row| row.delta() > Millionths::default()).collect();
     let grew = more / base.total.value();
-    let mut said = vec![if delta == Default::default() {
+    let mut said = vec![if delta == Millionths::default() {
         format!("It spent {spent} of thread time, as much as {since}")
     } else if more < 0.0 {
         format!("It spent {spent} of thread time, {} less than {since}", duration(-more))
@@ -140,7 +141,7 @@ pub fn slower(facts: &Slower<'_>) -> Answer {
 /// Why the times of two pieces of work cannot be compared, if they cannot.
 fn without_times(base: &Table, head: &Table, against: Option<&Against>) -> Option<Answer> {
     let known = |table: &Table| {
-        table.without_metrics == 0 && table.without_threads == 0 && table.total != Default::default()
+        table.without_metrics == 0 && table.without_threads == 0 && table.total != Millionths::default()
     };
     let which = match (known(base), known(head)) {
         (true, true) => return None,
