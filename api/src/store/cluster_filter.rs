@@ -248,7 +248,7 @@ impl AccountStore {
             select = select.filter(tags.condition());
         }
         if let Some(cost) = &filter.cost {
-            select = select.filter(cost.condition());
+            select = select.filter(self.costs_at_least(cost));
         }
         select
     }
@@ -308,7 +308,7 @@ impl AccountStore {
         if self.is_postgres() { "json_each_text" } else { "json_each" }
     }
 
-    fn is_postgres(&self) -> bool {
+    pub(super) fn is_postgres(&self) -> bool {
         self.reads().get_database_backend() == DatabaseBackend::Postgres
     }
 }
