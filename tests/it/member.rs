@@ -145,10 +145,10 @@ async fn nobody_gives_more_than_they_have() {
         (ADD, json!({ "name": "mine", "role": "OWNER" }), json!([["role", "ABOVE_OWN_ROLE"]])),
         (SET_ROLE, json!({ "user": carl_id, "role": "OWNER" }), json!([["role", "ABOVE_OWN_ROLE"]])),
         (SET_ROLE, json!({ "user": dora_id, "role": "OWNER" }), json!([["role", "ABOVE_OWN_ROLE"]])),
-        (SET_ROLE, json!({ "user": ada_id, "role": "VIEWER" }), json!([["role", "ABOVE_OWN_ROLE"]])),
-        (REMOVE, json!({ "user": ada_id }), json!([["role", "ABOVE_OWN_ROLE"]])),
-        (CREATE_TOKEN, json!({ "user": ada_id, "scopes": ["READ"] }), json!([["user", "ABOVE_OWN_ROLE"]])),
-        (REVOKE, json!({ "identifier": identifier(&ada) }), json!([["identifier", "ABOVE_OWN_ROLE"]])),
+        (SET_ROLE, json!({ "user": ada_id, "role": "VIEWER" }), json!([["user", "MEMBER_ABOVE"]])),
+        (REMOVE, json!({ "user": ada_id }), json!([["user", "MEMBER_ABOVE"]])),
+        (CREATE_TOKEN, json!({ "user": ada_id, "scopes": ["READ"] }), json!([["user", "MEMBER_ABOVE"]])),
+        (REVOKE, json!({ "identifier": identifier(&ada) }), json!([["identifier", "MEMBER_ABOVE"]])),
         // What a role does not cover, a token of such a member cannot have, whoever makes it.
         (
             CREATE_TOKEN,

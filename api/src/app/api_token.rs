@@ -67,7 +67,7 @@ pub(crate) async fn revoke(
                 // Without its member a token is gone, too.
                 let Some(role) = role_of(&members, token.user_id) else { return Ok(Err(Refusal::NotFound)) };
                 if !manages(own, role) {
-                    return Ok(Err(AccessError::AboveOwnRole.into()));
+                    return Ok(Err(AccessError::MemberAbove.into()));
                 }
                 store.revoke_api_token(token.id, now).await?;
                 Ok(Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token }))

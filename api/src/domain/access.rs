@@ -37,9 +37,12 @@ pub enum AccessError {
     /// The token that asks is good for a shorter time.
     #[error("must be given, and not lie behind the expiry of the token that asks for it")]
     OutlivesOwn,
-    /// The role, or the member's, is above that of who asks.
+    /// The role is above that of who asks.
     #[error("is above your own role")]
     AboveOwnRole,
+    /// The member it is about is above who asks.
+    #[error("the member's role is above your own")]
+    MemberAbove,
     /// The user is a member.
     #[error("is a member already")]
     AlreadyMember,
@@ -96,7 +99,7 @@ pub fn check_token(
             own.expires_at.is_some_and(|own| wish.expires_at.is_none_or(|end| ends(end) > ends(own))),
             AccessError::OutlivesOwn,
         ),
-        (!manages(own.role, holder), AccessError::AboveOwnRole),
+        (!manages(own.role, holder), AccessError::MemberAbove),
     ];
     let wrong: Vec<AccessError> =
         wrong.into_iter().filter_map(|(is_wrong, error)| is_wrong.then_some(error)).collect();
@@ -109,7 +112,10 @@ pub fn check_token(
 /// # Errors
 /// Why not.
 pub fn check_role(own: Role, before: Role, after: Option<Role>, owners: usize) -> Result<(), AccessError> {
-    if !manages(own, before) || after.is_some_and(|after| !manages(own, after)) {
+    if !manages(own, before) {
+        return Err(AccessError::MemberAbove);
+    }
+    if after.is_some_and(|after| !manages(own, after)) {
         return Err(AccessError::AboveOwnRole);
     }
     if before == Role::Owner && after != Some(Role::Owner) && owners <= 1 {
@@ -140,17 +146,12 @@ mod tests {
         for (own, holder, wish, wrong) in [
             (own(Role::Owner, all, None), Role::Owner, wish(all, None), vec![]),
             (own(Role::Admin, all, None), Role::Member, wish(&all[..2], Some(11)), vec![]),
-            (
-                own(Role::Admin, all, None),
-                Role::Owner,
-                wish(&all[..1], None),
-                vec![AccessError::AboveOwnRole],
-            ),
+            (own(Role::Admin, all, None), Role::Owner, wish(&all[..1], None), vec![AccessError::MemberAbove]),
             (
                 own(Role::Member, &all[..2], None),
                 Role::Member,
                 wish(&all[..1], None),
-                vec![AccessError::AboveOwnRole],
+                vec![AccessError::MemberAbove],
             ),
             (
                 own(Role::Owner, &all[1..], None),
@@ -184,8 +185,8 @@ mod tests {
             (Owner, Member, Some(Owner), 1, Ok(())),
             (Admin, Member, Some(Admin), 1, Ok(())),
             (Admin, Admin, Some(Owner), 1, Err(AccessError::AboveOwnRole)),
-            (Admin, Owner, None, 2, Err(AccessError::AboveOwnRole)),
-            (Member, Member, None, 1, Err(AccessError::AboveOwnRole)),
+            (Admin, Owner, None, 2, Err(AccessError::MemberAbove)),
+            (Member, Member, None, 1, Err(AccessError::MemberAbove)),
         ] {
             assert_eq!(check_role(own, before, after, owners), answer, "{own:?} {before:?} {after:?}");
         }

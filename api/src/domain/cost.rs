@@ -4,7 +4,10 @@
 //! whole. Each is labelled with where its rates come from; amounts in several currencies or on several bases are
 //! never added.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write},
+};
 
 use super::usage::{Cause, Usage};
 
@@ -29,16 +32,16 @@ impl Currency {
         letters.iter().all(u8::is_ascii_uppercase).then_some(Self(letters))
     }
 
-    /// The letters.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("letters of ASCII are UTF-8")
-    }
-
     /// The letters as one number.
     #[must_use]
     pub fn number(self) -> i64 {
         self.0.into_iter().fold(0, |number, letter| 256 * number + i64::from(letter))
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|letter| f.write_char(char::from(*letter)))
     }
 }
 

@@ -148,7 +148,7 @@ pub(super) async fn create_token(
             let about = |error| match error {
                 AccessError::Label => "label",
                 AccessError::Past | AccessError::OutlivesOwn => "expiresAt",
-                AccessError::AboveOwnRole => "user",
+                AccessError::MemberAbove => "user",
                 _ => "scopes",
             };
             let user_errors = AccessUserError::of(refusal, "user", about)?;

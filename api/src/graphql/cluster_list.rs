@@ -173,7 +173,7 @@ pub(super) async fn clusters(
     let filter = filter.check(scope).await?;
     let page = match sort.by {
         ClusterSortBy::Cost(currency) => {
-            let prices = scope.rates().await?.prices(currency.as_str());
+            let prices = scope.rates().await?.prices(&currency.to_string());
             scope.store.cluster_page_by_cost(&filter, &prices, sort, &request).await?
         }
         _ => scope.store.cluster_page(&filter, sort, &request).await?,
@@ -231,7 +231,7 @@ impl MinCost {
             return Err(invalid("amount", &format!("must be between 0 and {MAX_AMOUNT}")));
         }
         let currency = currency(scope, rates, self.currency.as_deref())?;
-        Ok(CostAtLeast { prices: rates.prices(currency.as_str()), nanos: (self.amount * 1e9).round() })
+        Ok(CostAtLeast { prices: rates.prices(&currency.to_string()), nanos: (self.amount * 1e9).round() })
     }
 }
 

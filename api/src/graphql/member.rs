@@ -120,8 +120,10 @@ pub(super) enum AccessErrorCode {
     Past,
     /// The token that asks is good for a shorter time.
     OutlivesOwn,
-    /// The role, or that of the user it is about, is above that of who asks.
+    /// The role is above that of who asks.
     AboveOwnRole,
+    /// The role of the member it is about is above that of who asks.
+    MemberAbove,
     /// The user is a member.
     AlreadyMember,
     /// The account would be left without an owner.

@@ -234,7 +234,7 @@ impl AccountStore {
             select = select.filter(tags.condition());
         }
         if let Some(cost) = &filter.cost {
-            select = select.filter(cost.condition());
+            select = select.filter(self.costs_at_least(cost));
         }
         select
     }

@@ -81,7 +81,9 @@ impl AccountStore {
             found.entry(row.cluster_id).or_default().push(Tag::stored(row.key, row.value));
         }
         // Not by the database, whose order of texts depends on its language.
-        found.values_mut().for_each(|tags| tags.sort());
+        for tags in found.values_mut() {
+            tags.sort();
+        }
         Ok(found)
     }
 

@@ -233,10 +233,10 @@ pub(super) async fn fetch_by<S: Sort>(
     sort: S,
     request: &PageRequest,
 ) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
-    let columns = [number.clone()].into_iter().chain(columns(sort)).collect();
+    let columns: Vec<Expr> = [number.clone()].into_iter().chain(columns(sort)).collect();
     // By its name, so that it is worked out once.
     let order = [Expr::col(Alias::new(NUMBER))].into_iter().chain(self::columns(sort)).collect();
-    let select = window_of(select.expr_as(number, NUMBER), columns, order, sort, request);
+    let select = window_of(select.expr_as(number, NUMBER), &columns, order, sort, request);
     let mut rows = Vec::new();
     for row in connection.query_all(&select.into_query()).await? {
         let model = <S::Entity as EntityTrait>::Model::from_query_result(&row, "")?;
@@ -316,13 +316,13 @@ pub(super) fn window<S: Sort>(
     request: &PageRequest,
 ) -> Select<S::Entity> {
     let columns: Vec<Expr> = columns(sort).collect();
-    window_of(select, columns.clone(), columns, sort, request)
+    window_of(select, &columns.clone(), columns, sort, request)
 }
 
 /// The page by what rows are compared by, which in the order they come in may have other names.
 fn window_of<S: Sort>(
     select: Select<S::Entity>,
-    columns: Vec<Expr>,
+    columns: &[Expr],
     order_by: Vec<Expr>,
     sort: S,
     request: &PageRequest,
@@ -330,7 +330,7 @@ fn window_of<S: Sort>(
     let lies_behind = |key: &Key, descending: bool| {
         // What a key has beyond the columns tells which order it is of.
         let parts = key.0.iter().take(columns.len()).map(|part| Expr::val(*part));
-        let (row, position) = (Expr::tuple(columns.clone()), Expr::tuple(parts));
+        let (row, position) = (Expr::tuple(columns.iter().cloned()), Expr::tuple(parts));
         if descending { row.lt(position) } else { row.gt(position) }
     };
     let mut select = select.limit(request.limit + 1);
