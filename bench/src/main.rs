@@ -6,6 +6,7 @@ mod client;
 mod database;
 mod hostile;
 // The same as the tests send, which know what each is answered.
+#[expect(unreachable_pub, reason = "tests have it in a library")]
 #[path = "../../tests/harness/hostile.rs"]
 mod hostile_requests;
 mod ingest;
