@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds for speed, starts what is needed, runs every benchmark and prints one table; docs/benchmarks.md says
 # how to read it. BENCH_QUICK=1 takes some four minutes once everything is built, and is less exact.
-# BENCH_ONLY="plugin-cost steady-report ingest hostile memory storage" names those to run. BENCH_OUTPUT is a directory
-# for the rows and tables, which otherwise are gone afterwards. The exit status is 0 also when an aim is
+# BENCH_ONLY="plugin-cost steady-report ingest operations hostile memory storage" names those to run. BENCH_OUTPUT is a
+# directory for the rows and tables, which otherwise are gone afterwards. The exit status is 0 also when an aim is
 # missed: the table says so.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -31,6 +31,7 @@ if [[ ${BENCH_QUICK:-} == 1 ]]; then
   steady_report=(--reports 2 --interval 10)
   ingest=(--clusters 32 --reports 20 --rounds 2)
   hostile=(--rounds 5)
+  operations=(--scale 3 --rounds 2 --seconds 1)
   memory=(--clusters "50,200" --reports 2 --repetitions 4)
   storage=(--hours 3)
 else
@@ -38,6 +39,7 @@ else
   steady_report=(--reports 12)
   ingest=(--clusters 64 --reports 60 --rounds 5)
   hostile=(--rounds 20)
+  operations=(--scale 10 --rounds 5 --seconds 3)
   memory=(--clusters "200,1000,2000" --reports 5 --repetitions 6)
   storage=(--hours 24)
 fi
@@ -53,6 +55,7 @@ measure plugin-cost "$python" python/bench/plugin_cost.py "${plugin_cost[@]}"
 measure steady-report "$python" python/bench/steady_report.py "${steady_report[@]}"
 measure ingest "$bench" ingest "${ingest[@]}"
 measure hostile "$bench" hostile "${hostile[@]}"
+measure operations "$bench" operations "${operations[@]}"
 measure memory "$bench" memory "${memory[@]}"
 measure storage "$bench" storage "${storage[@]}" --markdown "$output/storage.md"
 if [[ ${BENCH_QUICK:-} != 1 ]]; then

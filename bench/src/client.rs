@@ -1,4 +1,4 @@
-//! A client that costs next to nothing: requests written beforehand, on connections that stay open.
+//! A client that costs next to nothing: bodies written beforehand, on connections that stay open.
 
 use std::{io, net::SocketAddr};
 
@@ -10,7 +10,8 @@ use tokio::{
 /// A connection to the server.
 pub(crate) struct Connection {
     stream: TcpStream,
-    head: String,
+    address: SocketAddr,
+    token: String,
     buffer: Vec<u8>,
 }
 
@@ -18,20 +19,34 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr, token: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let head = format!(
-            "POST /api/v1/reports HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
-             Content-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: "
-        );
-        Ok(Self { stream, head, buffer: Vec::new() })
+        Ok(Self { stream, address, token: token.to_owned(), buffer: Vec::new() })
     }
 
     /// Sends a report, which has to be accepted.
     pub(crate) async fn report(&mut self, body: &[u8]) -> io::Result<()> {
-        let mut request = Vec::with_capacity(self.head.len() + body.len() + 16);
-        request.extend_from_slice(self.head.as_bytes());
-        request.extend_from_slice(format!("{}\r\n\r\n", body.len()).as_bytes());
-        request.extend_from_slice(body);
-        self.stream.write_all(&request).await?;
+        let headers = "Content-Type: application/json\r\nContent-Encoding: gzip\r\n";
+        let request = self.request("/api/v1/reports", headers, body);
+        self.exchange(&request).await.map(drop)
+    }
+
+    /// A request of GraphQL, written out.
+    pub(crate) fn query(&self, body: &[u8]) -> Vec<u8> {
+        self.request("/graphql", "Content-Type: application/json\r\n", body)
+    }
+
+    fn request(&self, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+        let Self { address, token, .. } = self;
+        let length = body.len();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n{headers}\
+             Content-Length: {length}\r\n\r\n"
+        );
+        [head.as_bytes(), body].concat()
+    }
+
+    /// Sends a request, which has to succeed; returns the body of the answer.
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<&[u8]> {
+        self.stream.write_all(request).await?;
         self.buffer.clear();
         let head = loop {
             if let Some(end) = self.buffer.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
@@ -46,10 +61,10 @@ impl Connection {
             self.read_more().await?;
         }
         if text.starts_with("http/1.1 200 ") {
-            return Ok(());
+            return Ok(&self.buffer[head..]);
         }
         let answer = String::from_utf8_lossy(&self.buffer);
-        Err(io::Error::other(format!("the server refused a report: {answer}")))
+        Err(io::Error::other(format!("the server refused a request: {answer}")))
     }
 
     async fn read_more(&mut self) -> io::Result<()> {

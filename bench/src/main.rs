@@ -12,6 +12,7 @@ mod hostile_requests;
 mod ingest;
 mod load;
 mod memory;
+mod operations;
 mod reference;
 mod results;
 mod server;
@@ -36,6 +37,8 @@ enum Benchmark {
     Ingest(ingest::Options),
     /// How long the server takes to refuse requests that are meant to harm.
     Hostile(hostile::Options),
+    /// How many operations of readers per second the server does, and how many hand-written SQL does.
+    Operations(operations::Options),
     /// How much memory the server needs for how many clusters, and whether that grows.
     Memory(memory::Options),
     /// How large a store becomes by one cluster in one day, table by table.
@@ -56,6 +59,7 @@ async fn run(benchmark: Benchmark) -> Result<()> {
     match benchmark {
         Benchmark::Hostile(options) => hostile::run(&options).await,
         Benchmark::Ingest(options) => ingest::run(&options).await,
+        Benchmark::Operations(options) => operations::run(&options).await,
         Benchmark::Memory(options) => memory::run(&options).await,
         Benchmark::Storage(options) => storage::run(&options).await,
     }

@@ -57,6 +57,11 @@ impl Server {
         Ok(Self { child, pid, address, token })
     }
 
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Memory that is its own or shared, in MB.
     pub(crate) fn resident_megabytes(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
@@ -67,9 +72,7 @@ impl Server {
 
     /// Processor time of all its threads so far.
     pub(crate) fn processor_seconds(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11);
-        fields.take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() * TICK_SECONDS
+        processor_seconds(self.pid)
     }
 
     /// Ends it as an operator would.
@@ -79,6 +82,13 @@ impl Server {
         ended.map_err(|_| io::Error::other("the server did not stop"))??;
         Ok(())
     }
+}
+
+/// Processor time of all threads of a process so far; nothing if it is not of this machine.
+pub(crate) fn processor_seconds(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11);
+    fields.take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() * TICK_SECONDS
 }
 
 /// One for all servers of a run, which share copies of a store. Programs that encrypt nothing make none.

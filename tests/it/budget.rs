@@ -149,6 +149,12 @@ async fn a_drill_down_costs_one_statement_a_list() {
     // Cluster, user, computations, their count, task groups, their counts, errors; then the computations and the
     // task groups these errors refer to. The cluster they all refer to is known already.
     assert_eq!(statements, SIGN_IN + 9);
+    let plain = "query($id: ID!) { cluster(id: $id) { name totals { tasks }
+        computations(first: 10) { nodes { daskId state taskGroups(first: 15) { nodes { name states { count } } } } }
+        errors(first: 10) { nodes { type message key } } } }";
+    let (statements, answer) = cost(&app, &ada, plain, json!({ "id": number.to_string() })).await;
+    assert_eq!(answer["cluster"]["errors"]["nodes"].as_array().unwrap().len(), 10);
+    assert_eq!(statements, SIGN_IN + 4, "the cluster, its computations, their task groups, and its errors");
     app.stop().await;
 }
 

@@ -7,6 +7,7 @@ use entity::api_token::{Model, Scope};
 use super::{
     connection::{Connection, PageArguments},
     error::ApiError,
+    in_place::{Fields, InPlace},
     member::{AccessUserError, user_of},
     scope::AccountScope,
     user::User,
@@ -71,6 +72,11 @@ impl ApiToken {
     async fn revoked_at(&self) -> Option<DateTime<Utc>> {
         self.row.revoked_at.map(|end| end.0)
     }
+}
+
+impl InPlace for ApiToken {
+    const AT_HAND: Fields =
+        Fields::Only(&["identifier", "label", "scopes", "createdAt", "expiresAt", "revokedAt"]);
 }
 
 /// A token to be made.

@@ -10,8 +10,16 @@ use entity::{cluster::Model, ids::ClusterId};
 use tokio::sync::Semaphore;
 
 use super::{
-    cluster::Cluster, error::ApiError, list::Items, loaders::Reader, scalar::BigInt, scope::AccountScope,
-    span::range, user::User, work_scope::WorkScope,
+    cluster::Cluster,
+    error::ApiError,
+    in_place::{Fields, InPlace, Inside, at_hand},
+    list::Items,
+    loaders::Reader,
+    scalar::BigInt,
+    scope::AccountScope,
+    span::range,
+    user::User,
+    work_scope::WorkScope,
 };
 use crate::{
     blocking::blocking,
@@ -257,6 +265,11 @@ struct FineMetricSum {
     share: Option<f64>,
 }
 
+impl InPlace for FineMetricSum {
+    const AT_HAND: Fields = Fields::Only(&["value", "share"]);
+    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("key", at_hand::<WorkPart>)];
+}
+
 /// A part of some work, by the dimensions that were asked for.
 #[derive(Clone)]
 pub(super) struct WorkPart {
@@ -324,6 +337,11 @@ impl WorkPart {
     async fn span_attributable(&self) -> bool {
         self.key.span_attributable
     }
+}
+
+impl InPlace for WorkPart {
+    const AT_HAND: Fields =
+        Fields::Only(&["part", "function", "activity", "context", "path", "tag", "spanAttributable"]);
 }
 
 /// A number of things in memory.

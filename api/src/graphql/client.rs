@@ -6,7 +6,13 @@ use async_graphql::Object;
 use chrono::{DateTime, Utc};
 use entity::{client::Model, ids::ClusterId};
 
-use super::{environment::Environment, error::ApiError, loaders::ParentList, scope::AccountScope};
+use super::{
+    environment::Environment,
+    error::ApiError,
+    in_place::{Fields, InPlace},
+    loaders::ParentList,
+    scope::AccountScope,
+};
 use crate::store::{
     AccountStore, ClientSort, StoreError,
     page::{Page, PageRequest},
@@ -47,6 +53,10 @@ impl Client {
     async fn disconnected_at(&self) -> Option<DateTime<Utc>> {
         self.row.disconnected_at.map(|time| time.0)
     }
+}
+
+impl InPlace for Client {
+    const AT_HAND: Fields = Fields::Only(&["daskId", "connectedAt", "disconnectedAt"]);
 }
 
 impl ParentList<ClusterId, ClientSort> for AccountStore {

@@ -24,6 +24,7 @@ use super::{
     fine_metric::{FineMetricArguments, FineMetrics},
     function::{self, Function},
     id::GlobalId,
+    in_place::{Fields, InPlace, Placed},
     list::Items,
     loaders::ClusterUsage,
     log_line::{LogArguments, LogLine, LogSource, logs},
@@ -172,20 +173,21 @@ impl Cluster {
     }
 
     /// The state of the last report; null once it closed.
-    async fn now(&self) -> Option<ClusterSnapshot> {
-        (self.row.status == Status::Running).then(|| ClusterSnapshot {
+    async fn now(&self) -> Option<Placed<ClusterSnapshot>> {
+        let snapshot = || ClusterSnapshot {
             at: self.row.reported_at.0,
             workers: BigInt(self.row.workers),
             threads: BigInt(self.row.threads),
             memory_used: BigInt(self.row.memory_used_bytes),
             memory_limit: self.row.memory_limit_bytes.map(BigInt),
-        })
+        };
+        (self.row.status == Status::Running).then(|| Placed(snapshot()))
     }
 
     /// Sums over its whole life.
-    async fn totals(&self) -> ClusterTotals {
+    async fn totals(&self) -> Placed<ClusterTotals> {
         let row = &self.row;
-        ClusterTotals {
+        Placed(ClusterTotals {
             tasks: BigInt(row.total_tasks),
             tasks_succeeded: BigInt(row.total_tasks_succeeded),
             tasks_erred: BigInt(row.total_tasks_erred),
@@ -197,12 +199,12 @@ impl Cluster {
             compute_seconds: row.total_compute_seconds,
             transfer_seconds: row.total_transfer_seconds,
             cluster_seconds: row.total_thread_seconds,
-        }
+        })
     }
 
     /// What the reporter had to give up because there was too much of it at once.
-    async fn dropped(&self) -> DroppedItems {
-        DroppedItems {
+    async fn dropped(&self) -> Placed<DroppedItems> {
+        Placed(DroppedItems {
             computations: self.dropped_of("computations"),
             task_groups: self.dropped_of("task_groups"),
             errors: self.dropped_of("errors"),
@@ -218,7 +220,7 @@ impl Cluster {
             events: self.dropped_of("events"),
             logs: self.dropped_of("logs"),
             usage: self.dropped_of("usage"),
-        }
+        })
     }
 
     /// Answers to the questions people have about it.
@@ -465,6 +467,28 @@ impl Cluster {
     }
 }
 
+impl InPlace for Cluster {
+    const AT_HAND: Fields = Fields::Only(&[
+        "id",
+        "number",
+        "schedulerId",
+        "name",
+        "address",
+        "dashboardUrl",
+        "state",
+        "desiredState",
+        "startedAt",
+        "endedAt",
+        "durationSeconds",
+        "closeReason",
+        "lastSeenAt",
+        "idleSince",
+        "now",
+        "totals",
+        "dropped",
+    ]);
+}
+
 /// What a cluster last said of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Status")]
@@ -500,6 +524,10 @@ pub(super) struct ClusterSnapshot {
     memory_limit: Option<BigInt>,
 }
 
+impl InPlace for ClusterSnapshot {
+    const AT_HAND: Fields = Fields::All;
+}
+
 /// Sums over a cluster's whole life.
 #[derive(SimpleObject)]
 pub(super) struct ClusterTotals {
@@ -525,6 +553,10 @@ pub(super) struct ClusterTotals {
     transfer_seconds: f64,
     /// Thread-seconds the cluster offered, busy or idle: threads integrated over time.
     cluster_seconds: f64,
+}
+
+impl InPlace for ClusterTotals {
+    const AT_HAND: Fields = Fields::All;
 }
 
 /// What a reporter had to give up.
@@ -560,4 +592,8 @@ pub(super) struct DroppedItems {
     logs: BigInt,
     /// Hours of usage.
     usage: BigInt,
+}
+
+impl InPlace for DroppedItems {
+    const AT_HAND: Fields = Fields::All;
 }

@@ -10,6 +10,7 @@ use super::{
     breakdown::{WorkPart, count},
     environment_difference::{ClusterFacts, EnvironmentDifference},
     error::{ApiError, Unsealed},
+    in_place::{Fields, InPlace, Inside, at_hand},
     list::Items,
     profile_comparison::ProfileComparison,
     scalar::BigInt,
@@ -238,6 +239,11 @@ struct WorkDifference {
     share_of_delta: Option<f64>,
     /// How it differs.
     status: DifferenceStatus,
+}
+
+impl InPlace for WorkDifference {
+    const AT_HAND: Fields = Fields::Only(&["base", "head", "delta", "deltaExact", "shareOfDelta", "status"]);
+    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("key", at_hand::<WorkPart>)];
 }
 
 /// How a part of two pieces of work differs.

@@ -14,6 +14,7 @@ use super::{
     error::ApiError,
     error_occurrence::ErrorOccurrence,
     id::GlobalId,
+    in_place::{Fields, InPlace},
     list::Items,
     scope::AccountScope,
     span::Span,
@@ -118,6 +119,10 @@ impl Computation {
         let page = PageArguments { first, after, last, before };
         connect(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
     }
+}
+
+impl InPlace for Computation {
+    const AT_HAND: Fields = Fields::Only(&["id", "daskId", "state", "startedAt", "endedAt", "wallSeconds"]);
 }
 
 /// How far a computation is.

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 
 use super::{
     error::ApiError,
+    in_place::{Fields, InPlace, Inside, Placed, at_hand},
     list::Items,
     loaders::{CountOf, PageOf, ParentList},
     scalar::BigInt,
@@ -168,7 +169,7 @@ impl<Node: ObjectType, More: ObjectType> TypeName for Connection<Node, More> {
 
 /// A page of a list, paged as Relay's cursor connections.
 #[Object(name_type)]
-impl<Node: ObjectType, More: ObjectType> Connection<Node, More> {
+impl<Node: InPlace, More: ObjectType> Connection<Node, More> {
     /// The items with their cursors.
     async fn edges(&self) -> Items<&Edge<Node>> {
         Items(self.edges.iter().collect())
@@ -210,16 +211,21 @@ impl<Node: OutputType> TypeName for Edge<Node> {
 
 /// An item of a list with its cursor.
 #[Object(name_type)]
-impl<Node: ObjectType> Edge<Node> {
+impl<Node: InPlace> Edge<Node> {
     /// Where the item stands: give it as `after` or `before` to page on from here.
     async fn cursor(&self) -> &str {
         &self.cursor
     }
 
     /// The item.
-    async fn node(&self) -> &Node {
-        &self.node
+    async fn node(&self) -> Placed<&Node> {
+        Placed(&self.node)
     }
+}
+
+impl<Node: InPlace> InPlace for Edge<Node> {
+    const AT_HAND: Fields = Fields::Only(&["cursor"]);
+    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("node", at_hand::<Node>)];
 }
 
 /// Where a page stands in its list.

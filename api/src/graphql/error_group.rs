@@ -20,6 +20,7 @@ use super::{
     error_occurrence::ErrorOccurrence,
     error_status::ErrorGroupStatus,
     id::GlobalId,
+    in_place::{Fields, InPlace},
     loaders::{CountsOf, Reader, RegressionOf},
     scalar::BigInt,
     scope::AccountScope,
@@ -250,6 +251,19 @@ pub(super) async fn groups(
         async move { store.error_group_count(&filter).await }
     });
     Ok(Connection::new(page, sort, |row| ErrorGroup::new(scope, row), total))
+}
+
+impl InPlace for ErrorGroup {
+    const AT_HAND: Fields = Fields::Only(&[
+        "id",
+        "type",
+        "title",
+        "origin",
+        "firstSeenAt",
+        "lastSeenAt",
+        "status",
+        "statusChangedAt",
+    ]);
 }
 
 /// Whose failure an error is.

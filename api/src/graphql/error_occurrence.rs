@@ -13,6 +13,7 @@ use super::{
     error::{ApiError, Unsealed},
     error_group::{ErrorGroup, ErrorOrigin},
     id::GlobalId,
+    in_place::{Fields, InPlace},
     scalar::BigInt,
     scope::AccountScope,
     task_group::TaskGroup,
@@ -121,4 +122,19 @@ impl ErrorOccurrence {
     async fn at(&self) -> DateTime<Utc> {
         self.row.occurred_at.0
     }
+}
+
+impl InPlace for ErrorOccurrence {
+    const AT_HAND: Fields = Fields::Only(&[
+        "id",
+        "key",
+        "type",
+        "message",
+        "traceback",
+        "worker",
+        "workerId",
+        "origin",
+        "retries",
+        "at",
+    ]);
 }

@@ -4,7 +4,13 @@ use async_graphql::Object;
 use chrono::{DateTime, Utc};
 use entity::event::Model;
 
-use super::{cluster::Cluster, error::ApiError, scalar::Json, scope::AccountScope};
+use super::{
+    cluster::Cluster,
+    error::ApiError,
+    in_place::{Fields, InPlace},
+    scalar::Json,
+    scope::AccountScope,
+};
 
 /// Something Dask or a user logged with `log_event`.
 pub(super) struct Event {
@@ -45,4 +51,8 @@ impl Event {
     async fn data(&self) -> Json {
         Json::of(&self.row.data)
     }
+}
+
+impl InPlace for Event {
+    const AT_HAND: Fields = Fields::Only(&["at", "topic", "workerId", "data"]);
 }

@@ -7,6 +7,8 @@ use entity::ids::ClusterId;
 
 use super::{
     error::ApiError,
+    in_place::{Fields, InPlace},
+    list::Items,
     scalar::BigInt,
     scope::{AccountScope, Costly},
     span::{now_of, range},
@@ -32,13 +34,22 @@ pub(super) struct FineMetricArguments {
     pub(super) first: Option<i32>,
 }
 
+/// What fine performance metrics are of.
+pub(super) enum Of {
+    /// All spans of the cluster, which are read only for what needs them, and what belongs to none.
+    Cluster,
+    /// These spans.
+    Spans(Arc<Spans>),
+    /// A span without those below it, of which idle time cannot be told.
+    SpanAlone,
+}
+
 /// Fine performance metrics.
 pub(super) struct FineMetrics {
     scope: AccountScope,
     cluster: ClusterId,
     table: Arc<Table>,
-    /// All spans the metrics are of; none when idle time cannot be told.
-    spans: Option<Arc<Spans>>,
+    of: Of,
     unit: Option<String>,
     first: usize,
 }
@@ -52,20 +63,19 @@ impl FineMetrics {
     ) -> Result<Option<Self>, ApiError> {
         let Some(table) = scope.loader.load_one(ClusterFineMetrics(cluster)).await? else { return Ok(None) };
         scope.take(Costly::FineMetrics, table.packed())?;
-        let spans = scope.loader.load_one(AllSpansOf(cluster)).await?;
-        Self::new(scope, cluster, table, spans, arguments).map(Some)
+        Self::new(scope, cluster, table, Of::Cluster, arguments).map(Some)
     }
 
     pub(super) fn new(
         scope: &AccountScope,
         cluster: ClusterId,
         table: Arc<Table>,
-        spans: Option<Arc<Spans>>,
+        of: Of,
         arguments: FineMetricArguments,
     ) -> Result<Self, ApiError> {
         let FineMetricArguments { unit, first } = arguments;
         let first = range("first", first.unwrap_or(DEFAULT_ROWS), MAX_ROWS)?;
-        Ok(Self { scope: scope.clone(), cluster, table, spans, unit, first })
+        Ok(Self { scope: scope.clone(), cluster, table, of, unit, first })
     }
 }
 
@@ -79,17 +89,17 @@ impl FineMetrics {
     }
 
     /// The values: by unit, the largest first.
-    async fn rows(&self) -> Vec<FineMetric> {
+    async fn rows(&self) -> Items<FineMetric> {
         let rows = self.table.rows(self.unit.as_deref()).into_iter().take(self.first);
-        rows.map(|row| FineMetric {
+        let rows = rows.map(|row| FineMetric {
             context: row.label.context,
             function: row.label.function,
             activity: row.label.activity,
             unit: row.label.unit,
             value: row.value,
             span_attributable: row.span_attributable,
-        })
-        .collect()
+        });
+        Items(rows.collect())
     }
 
     /// How many values there are in the unit that was asked for, or in all.
@@ -108,8 +118,13 @@ impl FineMetrics {
     /// Dask calls "idle or other spans". Never negative. Null when the cluster's threads or its metrics are not
     /// known, and for the values of a span without those below it.
     async fn idle_seconds(&self) -> Result<Option<f64>, ApiError> {
-        match &self.spans {
-            Some(spans) => idle_seconds(&self.scope, self.cluster, Arc::clone(spans), &self.table).await,
+        let spans = match &self.of {
+            Of::Cluster => self.scope.loader.load_one(AllSpansOf(self.cluster)).await?,
+            Of::Spans(spans) => Some(Arc::clone(spans)),
+            Of::SpanAlone => None,
+        };
+        match spans {
+            Some(spans) => idle_seconds(&self.scope, self.cluster, spans, &self.table).await,
             None => Ok(None),
         }
     }
@@ -131,6 +146,10 @@ pub(super) struct FineMetric {
     /// Whether it belongs to spans. What a worker does for no task in particular, such as fetching data, only
     /// belongs to the cluster.
     span_attributable: bool,
+}
+
+impl InPlace for FineMetric {
+    const AT_HAND: Fields = Fields::All;
 }
 
 /// The threads of a cluster integrated over the time some spans were active; `None` when they are not known.

@@ -7,7 +7,13 @@ use entity::ids::{ClusterId, UserId};
 use tokio::sync::OnceCell;
 
 use super::{
-    cost::CostBasis, error::ApiError, loaders::Reader, scalar::BigInt, scope::AccountScope, usage::seconds,
+    cost::CostBasis,
+    error::ApiError,
+    in_place::{Fields, InPlace},
+    loaders::Reader,
+    scalar::BigInt,
+    scope::AccountScope,
+    usage::seconds,
 };
 use crate::{
     domain::{cost, usage::Usage},
@@ -32,6 +38,10 @@ pub(super) struct FunctionTotals {
     tasks_erred: BigInt,
     /// Bytes of results.
     bytes: BigInt,
+}
+
+impl InPlace for FunctionTotals {
+    const AT_HAND: Fields = Fields::All;
 }
 
 impl From<FunctionUsage> for FunctionTotals {
@@ -112,6 +122,11 @@ impl Function {
         let costs = self.list.scope.rates().await?.cost(usage.iter().map(|(day, usage)| (*day, usage)));
         Ok(costs.into_iter().map(FunctionCost::from).collect())
     }
+}
+
+impl InPlace for Function {
+    const AT_HAND: Fields =
+        Fields::Only(&["prefix", "computeSeconds", "transferSeconds", "tasks", "tasksErred", "bytes"]);
 }
 
 /// What computing a function cost, in one currency and on one basis. Amounts in several are never added.

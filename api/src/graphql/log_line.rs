@@ -13,6 +13,7 @@ use super::{
     cluster::Cluster,
     connection::{Connection, PageArguments, connect},
     error::{ApiError, Unsealed},
+    in_place::{Fields, InPlace},
     loaders::CountOf,
     scalar::BigInt,
     scope::{AccountScope, Costly},
@@ -78,6 +79,11 @@ impl LogLine {
     async fn repeated(&self) -> BigInt {
         BigInt(self.row.repeated)
     }
+}
+
+impl InPlace for LogLine {
+    const AT_HAND: Fields =
+        Fields::Only(&["at", "source", "worker", "workerId", "level", "logger", "message", "repeated"]);
 }
 
 /// What kind of process wrote a line.

@@ -12,6 +12,7 @@ use super::{
     connection::{Connection, PageArguments},
     error::ApiError,
     id::GlobalId,
+    in_place::{Fields, InPlace},
     scope::AccountScope,
     user::User,
 };
@@ -50,6 +51,10 @@ impl Member {
     async fn since(&self) -> DateTime<Utc> {
         self.row.created_at.0
     }
+}
+
+impl InPlace for Member {
+    const AT_HAND: Fields = Fields::Only(&["role", "since"]);
 }
 
 /// What a member may do in the account. Tokens of a member are good for no more than the role covers, from the moment on at

@@ -31,6 +31,7 @@ mod fine_metric;
 mod function;
 mod id;
 mod idle_policy;
+mod in_place;
 mod list;
 mod loaders;
 mod log_line;

@@ -84,10 +84,11 @@ impl ScalarType for Date {
 
 /// Any JSON value.
 #[derive(Clone, Debug)]
-pub(super) struct Json(serde_json::Value);
+pub(super) struct Json(Value);
 
 impl Json {
-    /// The value of a text that was written as JSON; what is none is shown as a text.
+    /// The value of a text that was written as JSON; what is none is shown as a text. It is not read as a
+    /// `serde_json::Value`, for which there is an object that means the JSON in a text of it.
     pub(super) fn of(text: &str) -> Self {
         Self(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
     }
@@ -97,11 +98,29 @@ impl Json {
 #[Scalar(name = "JSON")]
 impl ScalarType for Json {
     fn parse(value: Value) -> InputValueResult<Self> {
-        Ok(Self(value.into_json()?))
+        Ok(Self(value))
     }
 
     fn to_value(&self) -> Value {
-        // Names in JSON may be any text, so the value cannot always be one of GraphQL's objects.
-        Value::from_json(self.0.clone()).unwrap_or_default()
+        self.0.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_written_as_it_was_whatever_its_names_are() {
+        for text in [
+            r#"{"$serde_json::private::RawValue":"{\"injected\":1}"}"#,
+            r#"{"$serde_json::private::Number":"1"}"#,
+            r#"{"not a name":[1,-2.5,18446744073709551615,null,{"":"\u0007"}]}"#,
+            r#""text""#,
+        ] {
+            let written = serde_json::to_string(&ScalarType::to_value(&Json::of(text))).expect("it is JSON");
+            assert_eq!(written, text);
+        }
+        assert_eq!(ScalarType::to_value(&Json::of("no JSON")), Value::from("no JSON"));
     }
 }

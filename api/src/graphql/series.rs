@@ -9,7 +9,13 @@ use async_graphql::{Enum, SimpleObject, dataloader::Loader};
 use chrono::{DateTime, Utc};
 use entity::ids::ClusterId;
 
-use super::{error::ApiError, loaders::Reader, scope::AccountScope};
+use super::{
+    error::ApiError,
+    in_place::{Fields, InPlace},
+    list::Items,
+    loaders::Reader,
+    scope::AccountScope,
+};
 use crate::{
     domain::{
         metric::{Metric, Unit},
@@ -121,7 +127,7 @@ fn series(metric: Metric, window: Window, buckets: &Buckets) -> Series {
         metric: metric.into(),
         unit: metric.unit().into(),
         bucket_seconds: i32::try_from(window.width_seconds()).unwrap_or(i32::MAX),
-        points: buckets.of(metric).map(point).collect(),
+        points: Items(buckets.of(metric).map(point).collect()),
     }
 }
 
@@ -136,7 +142,7 @@ pub(super) struct Series {
     bucket_seconds: i32,
     /// What was measured, by time. Where nothing was, there is no point. Whole numbers are exact, others have
     /// seven digits.
-    points: Vec<SeriesPoint>,
+    points: Items<SeriesPoint>,
 }
 
 /// What was measured in a short time.
@@ -150,6 +156,10 @@ pub(super) struct SeriesPoint {
     min: f64,
     /// The greatest of it, in the unit of the series.
     max: f64,
+}
+
+impl InPlace for SeriesPoint {
+    const AT_HAND: Fields = Fields::All;
 }
 
 /// What the values of a series count.

@@ -16,8 +16,9 @@ use super::{
     code::CodeFrame,
     connection::{Connection, PageArguments, connect},
     error::ApiError,
-    fine_metric::{FineMetricArguments, FineMetrics, idle_seconds, thread_seconds},
+    fine_metric::{FineMetricArguments, FineMetrics, Of, idle_seconds, thread_seconds},
     id::GlobalId,
+    in_place::{Fields, InPlace},
     scalar::BigInt,
     scope::{AccountScope, Costly},
     span_loaders::{ClientSpanOf, FineMetricsOf, SpanSet, SubtreeOf, TotalsOf},
@@ -225,8 +226,13 @@ impl Span {
         let found = scope.loader.load_one(FineMetricsOf(SpanSet::new(cluster, &spans))).await?;
         let Some(table) = found.filter(|table| !table.is_empty()) else { return Ok(None) };
         let arguments = FineMetricArguments { unit, first };
-        FineMetrics::new(scope, cluster, table, inclusive.then_some(spans), arguments).map(Some)
+        let of = if inclusive { Of::Spans(spans) } else { Of::SpanAlone };
+        FineMetrics::new(scope, cluster, table, of, arguments).map(Some)
     }
+}
+
+impl InPlace for Span {
+    const AT_HAND: Fields = Fields::Only(&["id", "daskId", "path", "tag", "enqueuedAt", "collections"]);
 }
 
 /// Sums over the task groups of a span.

@@ -8,7 +8,13 @@ use entity::{
 };
 
 use super::{
-    cluster::Cluster, error::ApiError, id::GlobalId, list::Items, scalar::BigInt, scope::AccountScope,
+    cluster::Cluster,
+    error::ApiError,
+    id::GlobalId,
+    in_place::{Fields, InPlace},
+    list::Items,
+    scalar::BigInt,
+    scope::AccountScope,
     span::Span,
 };
 
@@ -72,9 +78,9 @@ impl TaskGroup {
 
     /// Tasks by state as of the last report, without states that have none. Forgotten tasks may have succeeded
     /// or failed: `tasksSucceeded` and `tasksErred` remember that.
-    async fn states(&self) -> Vec<StateCount> {
+    async fn states(&self) -> Items<StateCount> {
         let row = &self.row;
-        [
+        let states = [
             (TaskState::Released, row.released),
             (TaskState::Waiting, row.waiting),
             (TaskState::NoWorker, row.no_worker),
@@ -83,10 +89,10 @@ impl TaskGroup {
             (TaskState::Memory, row.memory),
             (TaskState::Erred, row.erred),
             (TaskState::Forgotten, row.forgotten),
-        ]
-        .into_iter()
-        .filter_map(|(state, count)| Some(StateCount { state, count: BigInt(count?) }))
-        .collect()
+        ];
+        let counts =
+            states.into_iter().filter_map(|(state, count)| Some(StateCount { state, count: BigInt(count?) }));
+        Items(counts.collect())
     }
 
     /// Tasks it ever had.
@@ -123,9 +129,9 @@ impl TaskGroup {
     }
 
     /// Seconds by action, summed over the tasks that succeeded, without actions that took none.
-    async fn durations(&self) -> Vec<ActionDuration> {
+    async fn durations(&self) -> Items<ActionDuration> {
         let row = &self.row;
-        [
+        let actions = [
             (TaskAction::Compute, Some(row.compute_seconds)),
             (TaskAction::Transfer, Some(row.transfer_seconds)),
             (TaskAction::DiskRead, row.disk_read_seconds),
@@ -133,11 +139,12 @@ impl TaskGroup {
             (TaskAction::Serialize, row.serialize_seconds),
             (TaskAction::Deserialize, row.deserialize_seconds),
             (TaskAction::Other, row.other_seconds),
-        ]
-        .into_iter()
-        .filter_map(|(action, seconds)| Some((action, seconds.filter(|seconds| *seconds > 0.0)?)))
-        .map(|(action, seconds)| ActionDuration { action, seconds })
-        .collect()
+        ];
+        let durations = actions
+            .into_iter()
+            .filter_map(|(action, seconds)| Some((action, seconds.filter(|seconds| *seconds > 0.0)?)))
+            .map(|(action, seconds)| ActionDuration { action, seconds });
+        Items(durations.collect())
     }
 
     /// Bytes of all results it ever produced, also of those released since.
@@ -159,6 +166,26 @@ impl TaskGroup {
     }
 }
 
+impl InPlace for TaskGroup {
+    const AT_HAND: Fields = Fields::Only(&[
+        "id",
+        "name",
+        "prefix",
+        "firstSeenAt",
+        "startedAt",
+        "endedAt",
+        "states",
+        "tasks",
+        "tasksSucceeded",
+        "tasksErred",
+        "tasksBlamed",
+        "tasksRetried",
+        "durations",
+        "bytes",
+        "types",
+    ]);
+}
+
 /// Tasks in one state.
 #[derive(SimpleObject)]
 pub(super) struct StateCount {
@@ -166,6 +193,10 @@ pub(super) struct StateCount {
     state: TaskState,
     /// How many tasks.
     count: BigInt,
+}
+
+impl InPlace for StateCount {
+    const AT_HAND: Fields = Fields::All;
 }
 
 /// A task's state on the scheduler, as Dask names it.
@@ -196,6 +227,10 @@ pub(super) struct ActionDuration {
     action: TaskAction,
     /// Seconds, summed over tasks.
     seconds: f64,
+}
+
+impl InPlace for ActionDuration {
+    const AT_HAND: Fields = Fields::All;
 }
 
 /// What a worker spends a task's time on, as Dask names it.

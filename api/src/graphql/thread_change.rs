@@ -6,7 +6,11 @@ use async_graphql::SimpleObject;
 use chrono::{DateTime, Utc};
 use entity::{ids::ClusterId, thread_change::Model};
 
-use super::{loaders::ParentList, scalar::BigInt};
+use super::{
+    in_place::{Fields, InPlace},
+    loaders::ParentList,
+    scalar::BigInt,
+};
 use crate::store::{
     AccountStore, StoreError, ThreadChangeSort,
     page::{Page, PageRequest},
@@ -19,6 +23,10 @@ pub(super) struct ThreadChange {
     at: DateTime<Utc>,
     /// Threads of all workers from then on.
     threads: BigInt,
+}
+
+impl InPlace for ThreadChange {
+    const AT_HAND: Fields = Fields::All;
 }
 
 impl From<Model> for ThreadChange {

@@ -8,6 +8,8 @@ use chrono::{DateTime, Utc};
 use super::{
     cost::Cost,
     error::ApiError,
+    in_place::{Fields, InPlace, Inside, Placed, at_hand},
+    list::Items,
     loaders::ClusterHours,
     scalar::{BigInt, Date},
     scope::AccountScope,
@@ -85,9 +87,11 @@ impl Usage {
     }
 
     /// The thread-seconds by what the threads were doing; adds up to `clusterSeconds`.
-    async fn causes(&self) -> Vec<CauseUsage> {
+    async fn causes(&self) -> Items<CauseUsage> {
         let causes = self.sum.causes().into_iter();
-        causes.map(|(cause, time)| CauseUsage { cause: cause.into(), seconds: seconds(time) }).collect()
+        Items(
+            causes.map(|(cause, time)| CauseUsage { cause: cause.into(), seconds: seconds(time) }).collect(),
+        )
     }
 
     /// Times a task came to be in memory.
@@ -133,6 +137,27 @@ impl Usage {
     }
 }
 
+impl InPlace for Usage {
+    const AT_HAND: Fields = Fields::Only(&[
+        "clusterSeconds",
+        "computeSeconds",
+        "transferSeconds",
+        "workerSeconds",
+        "memoryGibSeconds",
+        "idleSeconds",
+        "spillSeconds",
+        "utilization",
+        "causes",
+        "tasks",
+        "tasksErred",
+        "retries",
+        "errors",
+        "bytes",
+        "spilledBytes",
+        "workers",
+    ]);
+}
+
 /// Thread-seconds by what the threads were doing.
 #[derive(SimpleObject)]
 struct CauseUsage {
@@ -142,13 +167,22 @@ struct CauseUsage {
     seconds: f64,
 }
 
+impl InPlace for CauseUsage {
+    const AT_HAND: Fields = Fields::All;
+}
+
 /// What a cluster used in one hour.
 #[derive(SimpleObject)]
 pub(super) struct UsageHour {
     /// When the hour begins.
     start: DateTime<Utc>,
     /// What was used.
-    usage: Usage,
+    usage: Placed<Usage>,
+}
+
+impl InPlace for UsageHour {
+    const AT_HAND: Fields = Fields::Only(&["start"]);
+    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("usage", at_hand::<Usage>)];
 }
 
 /// The days from `from` to before `to`, either of which may be open.
@@ -185,7 +219,7 @@ pub(super) async fn hours(
         .into_iter()
         .map(|(hour, usage)| UsageHour {
             start: DateTime::from_timestamp(hour * 3600, 0).unwrap_or_default(),
-            usage: Usage::of_days(scope, BTreeMap::from([(hour / 24, usage)])),
+            usage: Placed(Usage::of_days(scope, BTreeMap::from([(hour / 24, usage)]))),
         })
         .collect())
 }

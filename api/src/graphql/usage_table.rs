@@ -10,6 +10,7 @@ use super::{
     cluster_tag::Tag,
     error::ApiError,
     function::FunctionTotals,
+    in_place::{Fields, InPlace, Inside, Placed, at_hand},
     scalar::{BigInt, Date},
     scope::AccountScope,
     usage::{Usage, start_of},
@@ -76,7 +77,7 @@ pub(super) struct UsageRow {
     /// The day, or the one it begins on; null when all time is put together.
     day: Option<Date>,
     /// The user; null when users are put together, and for clusters whose user left.
-    user: Option<User>,
+    user: Option<Placed<User>>,
     /// The tag; null when tags are put together, and for clusters without one.
     tag: Option<Tag>,
     /// The version; null when versions are put together, and for clusters of which it is not known.
@@ -85,9 +86,15 @@ pub(super) struct UsageRow {
     /// days, and for functions.
     clusters: Option<BigInt>,
     /// What was used; null for a function, of which less is known.
-    usage: Option<Usage>,
+    usage: Option<Placed<Usage>>,
     /// What the function's tasks used; null when functions are put together.
-    function: Option<FunctionTotals>,
+    function: Option<Placed<FunctionTotals>>,
+}
+
+impl InPlace for UsageRow {
+    const AT_HAND: Fields =
+        Fields::Only(&["start", "end", "day", "user", "tag", "version", "clusters", "function"]);
+    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("usage", at_hand::<Usage>)];
 }
 
 /// A table of what an account used in some days.
@@ -215,7 +222,7 @@ impl RowKey {
             start: self.hours.and_then(|(from, _)| start(from)),
             end: self.hours.and_then(|(_, to)| start(to)),
             day: self.hours.map(|(from, _)| Date::from_number(from / 24)),
-            user: user.map(|user| User::new(scope, user)),
+            user: user.map(|user| Placed(User::new(scope, user))),
             tag: self.tag.as_ref().map(Tag::from),
             version: self.version.clone(),
             clusters: None,
@@ -257,7 +264,7 @@ async fn usage_rows(
         rows.into_iter()
             .map(|(key, row)| UsageRow {
                 clusters: counted.then_some(BigInt(row.clusters)),
-                usage: Some(Usage::of_days(scope, row.days)),
+                usage: Some(Placed(Usage::of_days(scope, row.days))),
                 ..key.row(scope, row.user)
             })
             .collect(),
@@ -289,7 +296,7 @@ async fn function_rows(
     Ok(Some(
         rows.into_iter()
             .map(|(key, (user, usage))| UsageRow {
-                function: usage.map(FunctionTotals::from),
+                function: usage.map(|usage| Placed(usage.into())),
                 ..key.row(scope, user)
             })
             .collect(),

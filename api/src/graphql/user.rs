@@ -3,7 +3,12 @@
 use async_graphql::{ID, Object};
 use entity::{ids::UserId, user};
 
-use super::{error::ApiError, id::GlobalId, scope::AccountScope};
+use super::{
+    error::ApiError,
+    id::GlobalId,
+    in_place::{Fields, InPlace},
+    scope::AccountScope,
+};
 
 /// A member of the account.
 pub(super) struct User {
@@ -34,4 +39,8 @@ impl User {
     async fn name(&self) -> &str {
         &self.row.name
     }
+}
+
+impl InPlace for User {
+    const AT_HAND: Fields = Fields::All;
 }

@@ -14,6 +14,7 @@ use super::{
     environment::Environment,
     error::ApiError,
     id::GlobalId,
+    in_place::{Fields, InPlace},
     loaders::{ParentList, Reader},
     scalar::BigInt,
     scope::AccountScope,
@@ -137,6 +138,20 @@ impl Worker {
         let parent = SeriesParent::Worker(self.row.cluster_id, self.row.id);
         arguments.read(&self.scope, parent, (self.row.started_at.0, end)).await
     }
+}
+
+impl InPlace for Worker {
+    const AT_HAND: Fields = Fields::Only(&[
+        "id",
+        "daskId",
+        "name",
+        "address",
+        "host",
+        "threads",
+        "memoryLimit",
+        "startedAt",
+        "endedAt",
+    ]);
 }
 
 /// How a worker ended, and what was lost with it.

@@ -184,7 +184,8 @@ impl AccountStore {
         let mut select = self.select::<Entity>();
         if let Some(from) = from {
             let until = Expr::col(Column::StartedAt).add(Expr::col(Column::DurationMs));
-            select = select.filter(until.gte(from));
+            // The first is true whenever the second is, and a range of an index: what ended long ago is not read.
+            select = select.filter(Column::EndedKey.gte(from)).filter(until.gte(from));
         }
         if let Some(to) = to {
             select = select.filter(Column::StartedAt.lt(to));

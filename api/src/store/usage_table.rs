@@ -48,6 +48,30 @@ impl CellsBy {
     fn is_of_clusters(&self) -> bool {
         self.step == UsageStep::Hour || self.tags.is_some() || self.package.is_some()
     }
+
+    /// Whether a cell is one row of days as they are stored, so that there is nothing to add up.
+    fn is_stored(&self) -> bool {
+        self.user && self.step == UsageStep::Day && !self.is_of_clusters()
+    }
+
+    /// What the rows of a cell come to in one column.
+    fn sum(&self, column: (&'static str, &'static str)) -> Expr {
+        if self.is_stored() { Expr::col(column) } else { sum_of(column) }
+    }
+
+    /// Each value of a column has cells of its own, if there is one.
+    fn told_apart<E: AccountOwned>(
+        &self,
+        select: Select<E>,
+        name: &'static str,
+        column: Option<Expr>,
+    ) -> Select<E> {
+        match column {
+            Some(column) if self.is_stored() => select.expr_as(column, name),
+            Some(column) => select.expr_as(column.clone(), name).group_by(column),
+            None => select.expr_as(Expr::cust("NULL"), name),
+        }
+    }
 }
 
 /// Steps of time.
@@ -151,13 +175,13 @@ impl AccountStore {
     ) -> Result<Vec<UsageCell>, StoreError> {
         let rows: Vec<UsageRow> = if by.is_of_clusters() {
             let clusters = Expr::col(("usage_hours", "cluster_id")).count_distinct();
-            let select =
-                with_sums(self.cells::<usage_hour::Entity>("usage_hours", days, by), "usage_hours", &SUMS);
+            let cells = self.cells::<usage_hour::Entity>("usage_hours", days, by);
+            let select = with_sums(cells, "usage_hours", by, &SUMS);
             select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.reads()).await?
         } else {
-            let clusters = sum_of(("usage_days", "clusters"));
-            let select =
-                with_sums(self.cells::<usage_day::Entity>("usage_days", days, by), "usage_days", &SUMS);
+            let clusters = by.sum(("usage_days", "clusters"));
+            let cells = self.cells::<usage_day::Entity>("usage_days", days, by);
+            let select = with_sums(cells, "usage_days", by, &SUMS);
             select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.reads()).await?
         };
         let cells = rows.into_iter();
@@ -180,11 +204,11 @@ impl AccountStore {
         let rows: Vec<FunctionRow> = if by.is_of_clusters() {
             let table = "function_usage_hours";
             let select = self.cells::<function_usage_hour::Entity>(table, days, by);
-            by_prefix(select, table).limit(limit).into_model().all(&self.reads()).await?
+            by_prefix(select, table, by).limit(limit).into_model().all(&self.reads()).await?
         } else {
             let table = "function_usage_days";
             let select = self.cells::<function_usage_day::Entity>(table, days, by);
-            by_prefix(select, table).limit(limit).into_model().all(&self.reads()).await?
+            by_prefix(select, table, by).limit(limit).into_model().all(&self.reads()).await?
         };
         Ok(rows.into_iter().map(|row| FunctionCell { at: row.at.into(), usage: row.usage }).collect())
     }
@@ -225,7 +249,7 @@ impl AccountStore {
             UsageStep::Day if by.is_of_clusters() => Some(Expr::cust(format!("{table}.{DAY}"))),
             UsageStep::Day | UsageStep::Hour => Some(column(time)),
         };
-        select = told_apart(select, "time", time);
+        select = by.told_apart(select, "time", time);
         if by.is_of_clusters() && (by.user || by.package.is_some()) {
             let of_hour = Expr::col(("clusters", "account_id"))
                 .equals((table, "account_id"))
@@ -233,15 +257,15 @@ impl AccountStore {
             QuerySelect::query(&mut select).inner_join("clusters", of_hour);
         }
         select = by_user(select, table, by);
-        select = by_tag(select, table, by.tags.as_ref());
-        select = self.by_version(select, by.package.as_deref());
+        select = by_tag(select, table, by);
+        select = self.by_version(select, by);
         // Without groups, nothing would be a row, too.
-        select.having(Expr::cust("COUNT(*) > 0"))
+        if by.is_stored() { select } else { select.having(Expr::cust("COUNT(*) > 0")) }
     }
 
     /// Each version of a package, as the schedulers of clusters have it.
-    fn by_version<E: AccountOwned>(&self, mut select: Select<E>, package: Option<&str>) -> Select<E> {
-        let Some(package) = package else { return told_apart(select, "version", None) };
+    fn by_version<E: AccountOwned>(&self, mut select: Select<E>, by: &CellsBy) -> Select<E> {
+        let Some(package) = by.package.as_deref() else { return by.told_apart(select, "version", None) };
         let of_environment = |column: &'static str| Expr::col(("environments", column));
         let mut versions = Query::select()
             // Told apart, so that the database looks into each environment once, and not for each hour.
@@ -264,22 +288,14 @@ impl AccountStore {
             .and(Expr::col(("versions", "cluster_id")).equals(("clusters", "id")))
             .and(Expr::col(("versions", "id")).equals(("clusters", "environment_id")));
         QuerySelect::query(&mut select).join_subquery(JoinType::LeftJoin, versions, "versions", of_scheduler);
-        told_apart(select, "version", Some(Expr::col(("versions", "version"))))
-    }
-}
-
-/// Each value of a column has rows of its own, if there is one.
-fn told_apart<E: AccountOwned>(select: Select<E>, name: &'static str, column: Option<Expr>) -> Select<E> {
-    match column {
-        Some(column) => select.expr_as(column.clone(), name).group_by(column),
-        None => select.expr_as(Expr::cust("NULL"), name),
+        by.told_apart(select, "version", Some(Expr::col(("versions", "version"))))
     }
 }
 
 fn by_user<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &CellsBy) -> Select<E> {
     let names = ["user_id", "user_name", "user_created_at"];
     if !by.user {
-        return names.into_iter().fold(select, |select, name| told_apart(select, name, None));
+        return names.into_iter().fold(select, |select, name| by.told_apart(select, name, None));
     }
     let user = if by.is_of_clusters() { ("clusters", "user_id") } else { (table, "user_id") };
     // Through the membership: of those who left, nobody learns the name.
@@ -292,10 +308,11 @@ fn by_user<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &Cel
     names
         .into_iter()
         .zip(columns)
-        .fold(select, |select, (name, column)| told_apart(select, name, Some(Expr::col(column))))
+        .fold(select, |select, (name, column)| by.told_apart(select, name, Some(Expr::col(column))))
 }
 
-fn by_tag<E: AccountOwned>(mut select: Select<E>, table: &'static str, tags: Option<&Tags>) -> Select<E> {
+fn by_tag<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &CellsBy) -> Select<E> {
+    let tags = by.tags.as_ref();
     let column = |column: &'static str| Expr::col(("cluster_tags", column));
     if let Some(tags) = tags {
         let mut of_hour = column("account_id")
@@ -306,15 +323,20 @@ fn by_tag<E: AccountOwned>(mut select: Select<E>, table: &'static str, tags: Opt
         }
         QuerySelect::query(&mut select).left_join("cluster_tags", of_hour);
     }
-    let select = told_apart(select, "tag_key", tags.map(|_| column("key")));
-    told_apart(select, "tag_value", tags.map(|_| column("value")))
+    let select = by.told_apart(select, "tag_key", tags.map(|_| column("key")));
+    by.told_apart(select, "tag_value", tags.map(|_| column("value")))
 }
 
-fn with_sums<E: AccountOwned>(select: Select<E>, table: &'static str, sums: &[&'static str]) -> Select<E> {
-    sums.iter().fold(select, |select, column| select.expr_as(sum_of((table, *column)), *column))
+fn with_sums<E: AccountOwned>(
+    select: Select<E>,
+    table: &'static str,
+    by: &CellsBy,
+    sums: &[&'static str],
+) -> Select<E> {
+    sums.iter().fold(select, |select, column| select.expr_as(by.sum((table, *column)), *column))
 }
 
-fn by_prefix<E: AccountOwned>(select: Select<E>, table: &'static str) -> Select<E> {
-    let prefix = || Expr::col((table, "prefix"));
-    with_sums(select.expr_as(prefix(), "prefix").group_by(prefix()), table, &FUNCTION_SUMS)
+fn by_prefix<E: AccountOwned>(select: Select<E>, table: &'static str, by: &CellsBy) -> Select<E> {
+    let select = by.told_apart(select, "prefix", Some(Expr::col((table, "prefix"))));
+    with_sums(select, table, by, &FUNCTION_SUMS)
 }

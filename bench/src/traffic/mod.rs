@@ -229,7 +229,7 @@ pub(crate) fn seconds(milliseconds: i64) -> f64 {
     exact / 1e3
 }
 
-fn compress(text: &str) -> Vec<u8> {
+pub(crate) fn compress(text: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
     encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish()).expect("a vector takes all bytes")
 }

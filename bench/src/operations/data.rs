@@ -1,0 +1,257 @@
+//! What is asked about: one cluster that was reported, and copies of its rows that the database makes itself.
+
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
+use uuid::Uuid;
+
+use super::model;
+use crate::{
+    client::Connection,
+    database::{Database, Databases, Result},
+    ingest::now,
+    server::Server,
+    traffic::compress,
+};
+
+/// Clusters of the account that is asked, at scale 1.
+const CLUSTERS: i64 = 2_000;
+
+/// Other accounts in the same tables, and how many clusters each has for one of ours.
+const OTHERS: i64 = 4;
+const OTHERS_SHARE: i64 = 4;
+
+/// How many clusters have one with computations, task groups, errors and fine metrics among them.
+const ONE_IN: i64 = 10;
+
+/// Members whose clusters they are.
+const USERS: i64 = 20;
+
+/// Days over which the clusters of scale 1 are spread; other scales go back further, at the same density.
+pub(super) const DAYS: i64 = 90;
+
+const DAY: i64 = 86_400_000;
+
+/// A database with a history, and what to ask of it.
+pub(super) struct History {
+    pub(super) database: Database,
+    pub(super) account: Uuid,
+    /// Clusters with everything in them, spread over the whole history.
+    pub(super) clusters: Vec<i64>,
+    /// How many clusters lie in front of those that a page far down shows.
+    before_deep: usize,
+    /// The days that are summed up: the first, and the one after the last, counted from 1970.
+    pub(super) days: (i64, i64),
+}
+
+/// Makes a database with so many times the usual history.
+pub(super) async fn generate(databases: &Databases, scale: i64) -> Result<History> {
+    let database = databases.make().await?;
+    let started_at = (now() / DAY) * DAY - 2 * DAY;
+    let server = Server::start(&database.url, 4).await?;
+    let mut client = Connection::open(server.address, &databases.token).await?;
+    client.report(&compress(&model::report(started_at).to_string())).await?;
+    server.stop().await?;
+
+    let mut sql = PgConnection::connect(&database.url).await?;
+    let model = sqlx::query("SELECT account_id, id FROM clusters").fetch_one(&mut sql).await?;
+    let (account, number): (Uuid, i64) = (model.try_get(0)?, model.try_get(1)?);
+    let (clusters, days) = (CLUSTERS * scale, DAYS * scale);
+    add_users(&mut sql, account).await?;
+    add_fine_metric_rows(&mut sql, account, number).await?;
+    // Whole seconds, so that the copies of one model differ in what they are ordered by.
+    let apart = days * DAY / clusters / 1_000 * 1_000;
+    add_clusters(&mut sql, account, clusters, apart).await?;
+    add_days(&mut sql, account, started_at / DAY, days).await?;
+    for statement in ["VACUUM ANALYZE", "CHECKPOINT"] {
+        sql.execute(statement).await?;
+    }
+
+    let detailed =
+        "SELECT id FROM clusters WHERE account_id = $1 AND total_errors > 0 ORDER BY started_at DESC";
+    let detailed: Vec<i64> = sqlx::query_scalar(detailed).bind(account).fetch_all(&mut sql).await?;
+    let last = started_at / DAY + 1;
+    Ok(History {
+        account,
+        clusters: detailed.iter().step_by(detailed.len() / 100).copied().collect(),
+        before_deep: usize::try_from(clusters)? / 10 * 9,
+        days: (last - DAYS, last),
+        database,
+    })
+}
+
+/// A place far down in the list of clusters.
+pub(super) struct Deep {
+    /// As the server writes it.
+    pub(super) cursor: String,
+    /// As hand-written SQL says it: when the cluster that stands there started, and its number.
+    pub(super) started_at: i64,
+    pub(super) number: i64,
+}
+
+impl History {
+    /// Pages down to it, as a reader would.
+    pub(super) async fn find_deep(&self, server: &Server, token: &str) -> Result<Deep> {
+        let mut client = Connection::open(server.address, token).await?;
+        let (mut cursor, mut number, mut seen) = (Value::Null, Value::Null, 0);
+        while seen < self.before_deep {
+            let query = "query($after: String) { viewer { account { clusters(first: 100, after: $after) {
+                nodes { number } pageInfo { endCursor } } } } }";
+            let body = json!({ "query": query, "variables": { "after": cursor } }).to_string();
+            let request = client.query(body.as_bytes());
+            let mut answer: Value = serde_json::from_slice(client.exchange(&request).await?)?;
+            let page = &mut answer["data"]["viewer"]["account"]["clusters"];
+            let nodes = page["nodes"].as_array().ok_or("the server answered with no page")?;
+            seen += nodes.len();
+            number = nodes.last().ok_or("the list is too short")?["number"].clone();
+            cursor = page["pageInfo"]["endCursor"].take();
+        }
+        let number = number.as_i64().ok_or("a number is none")?;
+        let mut sql = PgConnection::connect(&self.database.url).await?;
+        let started_at = "SELECT started_at FROM clusters WHERE account_id = $1 AND id = $2";
+        let started_at = sqlx::query_scalar(started_at).bind(self.account).bind(number);
+        let started_at = started_at.fetch_one(&mut sql).await?;
+        Ok(Deep { cursor: cursor.as_str().unwrap_or_default().to_owned(), started_at, number })
+    }
+}
+
+/// The other members of the account, and accounts that have nothing to do with it.
+async fn add_users(sql: &mut PgConnection, account: Uuid) -> Result<()> {
+    let users = format!(
+        "INSERT INTO users (id, name, created_at)
+           SELECT md5('user' || n)::uuid, 'user-' || n, 0 FROM generate_series(0, {USERS} - 1) AS n;
+         INSERT INTO memberships (account_id, user_id, role, created_at)
+           SELECT '{account}', md5('user' || n)::uuid, 'member', 0 FROM generate_series(0, {USERS} - 1) AS n;
+         INSERT INTO accounts (id, slug, name, created_at)
+           SELECT md5('account' || n)::uuid, 'other-' || n, 'Other', 0 FROM generate_series(1, {OTHERS}) AS n"
+    );
+    sql.execute(AssertSqlSafe(users)).await?;
+    Ok(())
+}
+
+/// The fine metrics as rows of their own, as somebody would have them who does not pack them.
+async fn add_fine_metric_rows(sql: &mut PgConnection, account: Uuid, cluster: i64) -> Result<()> {
+    let table = "CREATE TABLE fine_metric_rows (
+        account_id uuid NOT NULL, cluster_id bigint NOT NULL, span_id uuid NOT NULL, context text NOT NULL,
+        function text, activity text NOT NULL, unit text NOT NULL, value double precision NOT NULL)";
+    sql.execute(table).await?;
+    for (span, context, function, activity, unit, value) in model::cells() {
+        sqlx::query("INSERT INTO fine_metric_rows VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")
+            .bind(account)
+            .bind(cluster)
+            .bind(span)
+            .bind(context)
+            .bind(function)
+            .bind(activity)
+            .bind(unit)
+            .bind(value)
+            .execute(&mut *sql)
+            .await?;
+    }
+    sql.execute("CREATE INDEX ON fine_metric_rows (account_id, cluster_id)").await?;
+    Ok(())
+}
+
+/// Copies of the one cluster, each of which started before the one it comes after.
+async fn add_clusters(sql: &mut PgConnection, account: Uuid, clusters: i64, apart: i64) -> Result<()> {
+    let times = ["reported_at", "first_seen_at", "last_seen_at", "started_at", "closed_at", "ended_key"]
+        .map(|column| (column, format!("model.{column} - n * {apart}")));
+    let detailed = |value: &str| format!("CASE WHEN n % {ONE_IN} = 0 THEN {value} ELSE 0 END");
+    let own = [
+        ("id", "model.id - n".to_owned()),
+        ("scheduler_id", "'Scheduler-' || md5(n::text)::uuid".to_owned()),
+        ("name", "'pipeline-' || n % 50".to_owned()),
+        ("user_id", format!("md5('user' || n % {USERS})::uuid")),
+        ("total_errors", detailed("model.total_errors")),
+        ("total_compute_seconds", "model.total_compute_seconds * (n % 97 + 1) / 50".to_owned()),
+        ("total_tasks", "model.total_tasks + n % 1009".to_owned()),
+    ];
+    let changes: Vec<(&str, String)> = own.into_iter().chain(times).collect();
+    let numbers = format!("generate_series(1::bigint, {clusters} - 1)");
+    copy(sql, "clusters", &changes, &numbers, &format!("model.account_id = '{account}'")).await?;
+    for other in 1..=OTHERS {
+        let mut changes = changes.clone();
+        changes.push(("account_id", format!("md5('account{other}')::uuid")));
+        changes.retain(|(column, _)| *column != "user_id");
+        changes.push(("user_id", "NULL::uuid".to_owned()));
+        let numbers = format!("generate_series(1::bigint, {})", clusters / OTHERS_SHARE);
+        let first = format!("model.account_id = '{account}' AND model.id = (SELECT max(id) FROM clusters)");
+        copy(sql, "clusters", &changes, &numbers, &first).await?;
+    }
+
+    let numbers = format!("generate_series({ONE_IN}::bigint, {clusters} - 1, {ONE_IN})");
+    let of_cluster = |times: &[&'static str]| {
+        let times = times.iter().map(|column| (*column, format!("model.{column} - n * {apart}")));
+        let cluster = [("cluster_id", "model.cluster_id - n".to_owned())];
+        cluster.into_iter().chain(times).collect::<Vec<_>>()
+    };
+    for (table, times) in [
+        ("computations", &["started_at", "stopped_at"][..]),
+        ("task_groups", &["first_seen_at", "started_at", "stopped_at"]),
+        ("computation_task_groups", &[]),
+        ("error_occurrences", &["occurred_at"]),
+        ("spans", &["enqueued_at", "started_at", "stopped_at"]),
+        ("fine_metrics", &[]),
+        ("fine_metric_rows", &[]),
+    ] {
+        copy(sql, table, &of_cluster(times), &numbers, "true").await?;
+    }
+    Ok(())
+}
+
+/// What was used on each day by each member, and by the other accounts.
+async fn add_days(sql: &mut PgConnection, account: Uuid, last: i64, days: i64) -> Result<()> {
+    let value = |(name, _): (String, String)| match name.as_str() {
+        "account_id" => "account".to_owned(),
+        "day" => "day".to_owned(),
+        "user_id" => "md5('user' || member)::uuid".to_owned(),
+        "clusters" => "1 + member % 3".to_owned(),
+        "idle_us" => "1000003 * (day % 89 + member)".to_owned(),
+        // More than all others together, as the threads that were there are.
+        "thread_us" => "50000021 * (day % 89 + member + 1)".to_owned(),
+        _ => "1000003 * (day % 97 + member)".to_owned(),
+    };
+    let values: Vec<String> = columns(sql, "usage_days").await?.into_iter().map(value).collect();
+    let insert = format!(
+        "INSERT INTO usage_days SELECT {}
+         FROM (SELECT '{account}'::uuid UNION ALL SELECT md5('account' || n)::uuid FROM generate_series(1, {OTHERS}) AS n)
+           AS accounts (account)
+         CROSS JOIN generate_series({last}::bigint - {days} + 1, {last}) AS day
+         CROSS JOIN generate_series(0::bigint, {USERS} - 1) AS member",
+        values.join(", ")
+    );
+    sql.execute("DELETE FROM usage_days").await?;
+    sql.execute(AssertSqlSafe(insert)).await?;
+    Ok(())
+}
+
+/// Adds rows that are those of a model but for the columns in `changes`, which are expressions of `model` and `n`.
+async fn copy(
+    sql: &mut PgConnection,
+    table: &str,
+    changes: &[(&str, String)],
+    numbers: &str,
+    which: &str,
+) -> Result<()> {
+    let columns = columns(sql, table).await?;
+    let value = |(name, sql_type): &(String, String)| match changes.iter().find(|(column, _)| column == name)
+    {
+        Some((_, change)) => format!("({change})::{sql_type}"),
+        None => format!("model.{name}"),
+    };
+    let values: Vec<String> = columns.iter().map(value).collect();
+    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    let insert = format!(
+        "INSERT INTO {table} ({}) SELECT {} FROM {table} AS model CROSS JOIN {numbers} AS n WHERE {which}",
+        names.join(", "),
+        values.join(", ")
+    );
+    sql.execute(AssertSqlSafe(insert)).await?;
+    Ok(())
+}
+
+/// The columns of a table in their order, with their types.
+async fn columns(sql: &mut PgConnection, table: &str) -> Result<Vec<(String, String)>> {
+    let select = "SELECT attname::text, format_type(atttypid, NULL) FROM pg_attribute \
+                  WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
+    Ok(sqlx::query_as(select).bind(table).fetch_all(sql).await?)
+}

@@ -1,0 +1,319 @@
+//! Operations: what people and programs ask, of the server and of the database by one statement written by hand, on
+//! a history and on one that is ten times as long.
+
+mod data;
+mod model;
+mod queries;
+
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::try_join_all;
+use serde_json::Value;
+use sqlx::{
+    AssertSqlSafe, Column as _, Connection as _, PgConnection, Row as _, TypeInfo as _, postgres::PgRow,
+};
+
+use crate::{
+    client::Connection,
+    database::{Databases, Result, Store},
+    results::{Outcome, spread},
+    server::{Server, processor_seconds},
+};
+use data::History;
+use queries::{Bind, Operation};
+
+const AIM_RATE: f64 = 0.5;
+const AIM_GROWTH: f64 = 1.2;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How many times longer the longer history is.
+    #[arg(long, default_value_t = 10)]
+    scale: i64,
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How long each side works on one operation in a round.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Requests, or statements, that are under way at once, and connections to PostgreSQL.
+    #[arg(long, default_value_t = 8)]
+    connections: u32,
+    /// Only operations with this in their name.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// A history, the server on it, and what is asked of both.
+struct Side {
+    server: Server,
+    history: History,
+    operations: Vec<Arc<Operation>>,
+}
+
+/// What was done in a round by one side.
+#[derive(Clone, Copy, Debug)]
+struct Done {
+    /// Operations per second.
+    rate: f64,
+    /// Processor time per operation, of whoever asked, whoever answered and the database, in seconds.
+    processor: f64,
+}
+
+/// The same of each round.
+#[derive(Default)]
+struct Rounds {
+    short: Vec<Done>,
+    long: Vec<Done>,
+    by_hand: Vec<Done>,
+}
+
+pub(crate) async fn run(options: &Options) -> Result<()> {
+    let databases = Databases::prepare(Store::Postgres).await?;
+    let short = Side::prepare(&databases, 1, options).await?;
+    let long = Side::prepare(&databases, options.scale, options).await?;
+    for (index, operation) in long.operations.iter().enumerate() {
+        if options.only.as_ref().is_some_and(|only| !operation.name.contains(only.as_str())) {
+            continue;
+        }
+        check(&short, &databases.token, &short.operations[index]).await?;
+        check(&long, &databases.token, operation).await?;
+        let mut rounds = Rounds::default();
+        // The first round only warms up.
+        for round in 0..=options.rounds {
+            let on_short = ask(&short, &databases.token, &short.operations[index], options).await?;
+            let on_long = ask(&long, &databases.token, operation, options).await?;
+            let by_hand = by_hand(&long, operation, options).await?;
+            println!(
+                "  {} round {round}: {:.0}/s, {:.0}/s on the short history, {:.0}/s by hand",
+                operation.name, on_long.rate, on_short.rate, by_hand.rate
+            );
+            if round > 0 {
+                rounds.short.push(on_short);
+                rounds.long.push(on_long);
+                rounds.by_hand.push(by_hand);
+            }
+        }
+        rounds.tell(operation.name, options);
+    }
+    for side in [short, long] {
+        side.server.stop().await?;
+        side.history.database.drop().await?;
+    }
+    Ok(())
+}
+
+impl Side {
+    async fn prepare(databases: &Databases, scale: i64, options: &Options) -> Result<Self> {
+        let begun = Instant::now();
+        let history = data::generate(databases, scale).await?;
+        let server = Server::start(&history.database.url, options.connections).await?;
+        let deep = history.find_deep(&server, &databases.token).await?;
+        let operations = queries::all(&history, &deep).into_iter().map(Arc::new).collect();
+        println!("  history {scale} made in {:.0} s", begun.elapsed().as_secs_f64());
+        Ok(Self { server, history, operations })
+    }
+}
+
+impl Rounds {
+    fn tell(&self, name: &str, options: &Options) {
+        let rate = |of: &[Done]| spread(&of.iter().map(|done| done.rate).collect::<Vec<_>>()).0;
+        let processor =
+            |of: &[Done]| spread(&of.iter().map(|done| 1e3 * done.processor).collect::<Vec<_>>()).0;
+        let ratios = |these: &[Done], those: &[Done]| {
+            let ratios = these.iter().zip(those).map(|(this, that)| this.rate / that.rate);
+            spread(&ratios.collect::<Vec<_>>())
+        };
+        let (ratio, least, most) = ratios(&self.long, &self.by_hand);
+        Outcome {
+            benchmark: format!("operations, {name}"),
+            figure: format!(
+                "{:.0} operations/s, {:.2} ms processor each (ratios {least:.3} to {most:.3}, {} rounds)",
+                rate(&self.long),
+                processor(&self.long),
+                self.long.len()
+            ),
+            reference: format!(
+                "{:.0} operations/s, {:.2} ms processor each by one hand-written statement",
+                rate(&self.by_hand),
+                processor(&self.by_hand)
+            ),
+            ratio: Some(ratio),
+            aim: format!(">= {AIM_RATE}"),
+            held: Some(ratio >= AIM_RATE),
+        }
+        .tell();
+        let (growth, least, most) = ratios(&self.short, &self.long);
+        Outcome {
+            benchmark: format!("operations, {name}: growth"),
+            figure: format!(
+                "{:.2} ms an operation on {} times the history (ratios {least:.3} to {most:.3})",
+                1e3 / rate(&self.long),
+                options.scale
+            ),
+            reference: format!("{:.2} ms on the history", 1e3 / rate(&self.short)),
+            ratio: Some(growth),
+            aim: format!("<= {AIM_GROWTH}"),
+            held: Some(growth <= AIM_GROWTH),
+        }
+        .tell();
+    }
+}
+
+/// Whether server and statement tell of the same number of rows.
+async fn check(side: &Side, token: &str, operation: &Operation) -> Result<()> {
+    let mut client = Connection::open(side.server.address, token).await?;
+    let request = client.query(&operation.requests[0]);
+    let answer: Value = serde_json::from_slice(client.exchange(&request).await?)?;
+    if !answer["errors"].is_null() {
+        return Err(format!("{}: {}", operation.name, answer["errors"]).into());
+    }
+    let mut database = PgConnection::connect(&side.history.database.url).await?;
+    let rows = fetch(&mut database, operation, 0).await?;
+    let (told, found) = ((operation.rows)(&answer["data"]), rows.len());
+    let (written, by_hand) = (answer.to_string().len(), write(&rows).len());
+    println!("  {}: {found} rows, {written} bytes of the server, {by_hand} by hand", operation.name);
+    if told != found || found == 0 {
+        return Err(format!("{}: the server told of {told} rows and SQL of {found}", operation.name).into());
+    }
+    Ok(())
+}
+
+/// What the server does.
+async fn ask(side: &Side, token: &str, operation: &Arc<Operation>, options: &Options) -> Result<Done> {
+    let workers = (0..options.connections as usize).map(|worker| {
+        let (operation, token, address) = (Arc::clone(operation), token.to_owned(), side.server.address);
+        async move |deadline: Instant| -> Result<(usize, Option<PgConnection>)> {
+            let mut client = Connection::open(address, &token).await?;
+            let requests: Vec<Vec<u8>> =
+                operation.requests.iter().map(|request| client.query(request)).collect();
+            let mut done = 0;
+            while Instant::now() < deadline {
+                // Each worker begins elsewhere, so that they do not ask for the same at once.
+                let answer = client.exchange(&requests[(done + 17 * worker) % requests.len()]).await?;
+                if !answer.starts_with(b"{\"data\":{") {
+                    return Err(String::from_utf8_lossy(answer).into_owned().into());
+                }
+                done += 1;
+            }
+            Ok((done, None))
+        }
+    });
+    let database = PgConnection::connect(&side.history.database.url).await?;
+    let mut processes = backends(database).await?;
+    processes.push(side.server.pid());
+    rate(options.seconds, workers, &processes).await
+}
+
+/// The processes that work for the server's connections.
+async fn backends(mut database: PgConnection) -> Result<Vec<u32>> {
+    let select =
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'galvo'";
+    let processes: Vec<i32> = sqlx::query_scalar(select).fetch_all(&mut database).await?;
+    Ok(processes.into_iter().map(i32::unsigned_abs).collect())
+}
+
+/// What the database does, whose rows are read and written as JSON.
+async fn by_hand(side: &Side, operation: &Arc<Operation>, options: &Options) -> Result<Done> {
+    let connect = (0..options.connections).map(|_| PgConnection::connect(&side.history.database.url));
+    let mut databases = try_join_all(connect).await?;
+    let mut processes = Vec::new();
+    for database in &mut databases {
+        let process: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(database).await?;
+        processes.push(process.unsigned_abs());
+    }
+    let workers = databases.into_iter().enumerate().map(|(worker, mut database)| {
+        let operation = Arc::clone(operation);
+        async move |deadline: Instant| -> Result<(usize, Option<PgConnection>)> {
+            let mut done = 0;
+            while Instant::now() < deadline {
+                let rows = fetch(&mut database, &operation, done + 17 * worker).await?;
+                std::hint::black_box(write(&rows));
+                done += 1;
+            }
+            // The connection stays open until its process has been asked for its time.
+            Ok((done, Some(database)))
+        }
+    });
+    rate(options.seconds, workers, &processes).await
+}
+
+/// What all workers together do, each in a task of its own, and the time of these processes and this one.
+async fn rate<Worker, Work>(
+    seconds: f64,
+    workers: impl Iterator<Item = Worker>,
+    processes: &[u32],
+) -> Result<Done>
+where
+    Worker: FnOnce(Instant) -> Work,
+    Work: Future<Output = Result<(usize, Option<PgConnection>)>> + Send + 'static,
+{
+    let used = || {
+        let all = processes.iter().copied().chain([std::process::id()]);
+        all.map(processor_seconds).sum::<f64>()
+    };
+    let (begun, before) = (Instant::now(), used());
+    let deadline = begun + Duration::from_secs_f64(seconds);
+    let done = try_join_all(workers.map(|worker| tokio::spawn(worker(deadline)))).await?;
+    let (elapsed, used) = (begun.elapsed().as_secs_f64(), used() - before);
+    let done: Vec<(usize, Option<PgConnection>)> = done.into_iter().collect::<Result<_>>()?;
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    let number = done.iter().map(|(number, _)| number).sum::<usize>() as f64;
+    Ok(Done { rate: number / elapsed, processor: used / number })
+}
+
+/// The rows of a statement, which stays prepared.
+async fn fetch(database: &mut PgConnection, operation: &Operation, turn: usize) -> Result<Vec<PgRow>> {
+    let query = sqlx::query(AssertSqlSafe(operation.statement.as_str()));
+    let binds = operation.binds[turn % operation.binds.len()].iter();
+    let query = binds.fold(query, |query, bind| match bind {
+        Bind::Uuid(value) => query.bind(*value),
+        Bind::Int(value) => query.bind(*value),
+    });
+    Ok(query.fetch_all(database).await?)
+}
+
+/// The rows as JSON.
+fn write(rows: &[PgRow]) -> String {
+    #[derive(Clone, Copy)]
+    enum Kind {
+        Int,
+        Real,
+        Uuid,
+        Text,
+    }
+    let Some(first) = rows.first() else { return "[]".to_owned() };
+    let kind = |name: &str| match name {
+        "INT8" => Kind::Int,
+        "FLOAT8" => Kind::Real,
+        "UUID" => Kind::Uuid,
+        _ => Kind::Text,
+    };
+    let columns: Vec<_> =
+        first.columns().iter().map(|column| (column.name(), kind(column.type_info().name()))).collect();
+    let mut json = String::with_capacity(16 * columns.len() * rows.len());
+    for row in rows {
+        json.push(if json.is_empty() { '[' } else { ',' });
+        for (i, (name, kind)) in columns.iter().enumerate() {
+            let _ = write!(json, "{}\"{name}\":", if i == 0 { '{' } else { ',' });
+            let written = match kind {
+                Kind::Int => row.get::<Option<i64>, _>(i).map(|value| write!(json, "{value}")),
+                Kind::Real => row.get::<Option<f64>, _>(i).map(|value| write!(json, "{value}")),
+                Kind::Uuid => row.get::<Option<uuid::Uuid>, _>(i).map(|value| write!(json, "\"{value}\"")),
+                Kind::Text => row.get::<Option<&str>, _>(i).map(|value| {
+                    json.push_str(&serde_json::to_string(value).unwrap_or_default());
+                    Ok(())
+                }),
+            };
+            if written.is_none() {
+                json.push_str("null");
+            }
+        }
+        json.push('}');
+    }
+    json.push(']');
+    json
+}

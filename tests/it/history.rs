@@ -1,0 +1,279 @@
+//! A hundred times the history costs the same statements, which read as many rows as they return and few more.
+
+use std::time::Duration;
+
+use entity::{
+    computation_task_group, error_group,
+    ids::{ClusterId, ErrorGroupId},
+    task_group, usage_day,
+};
+use galvo::{key_ring::KeySource, seal::Keys};
+use harness::{
+    Database, Member, ReportBuilder, TestApp, computation, error, span, task_group as group_of_tasks, uuid,
+};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseBackend, DatabaseConnection,
+    EntityTrait, IntoActiveModel, QueryFilter, Statement,
+};
+use serde_json::{Value, json};
+
+/// 2026-11-20T00:00:00Z, in days since 1970.
+const TODAY: i64 = 20_777;
+const DAY: i64 = 86_400_000;
+
+/// Rows that are read besides those that are returned: the token with its user, account and membership, one row more
+/// than a page has, and what a plan looks at to find a range.
+const BESIDES: i64 = 60;
+
+/// Everything of one cluster, and of the account.
+async fn report(member: &Member) -> i64 {
+    let groups = |computation: u128| (1_000 * computation..1_000 * computation + 15).collect::<Vec<_>>();
+    let cells = json!([
+        ["execute", "load", "thread-cpu", "seconds", 2],
+        ["execute", "sum", "thread-cpu", "seconds", 1]
+    ]);
+    let fine_metrics = (0..10).map(|n| json!({ "span_id": uuid(50 + n), "cells": cells }));
+    let report = ReportBuilder::new("Scheduler", 1)
+        .with("/final", true)
+        .with("/computations", (1..=10).map(|n| computation(n, &groups(n))).collect::<Vec<_>>())
+        .with(
+            "/task_groups",
+            (1..=10).flat_map(groups).map(|n| group_of_tasks(n, "load", 1)).collect::<Vec<_>>(),
+        )
+        .with("/errors", (1..=10).map(|n| error(n, 1_000 * n, n)).collect::<Vec<_>>())
+        .with("/spans", (0..10).map(|n| span(50 + n, None, &["etl"], 1.0, Some(2.0))).collect::<Vec<_>>())
+        .with("/fine_metrics", fine_metrics.collect::<Vec<_>>());
+    member.reported(&report.build()).await
+}
+
+/// Adds clusters that ran one after the other before the one that was reported, a group of errors of each, and what
+/// the account used on the days they ran, `from` to before `to` of each.
+async fn fill(database: &DatabaseConnection, from: i64, to: i64) {
+    let cluster = entity::cluster::Entity::find().one(database).await.unwrap().unwrap();
+    let group = error_group::Entity::find().one(database).await.unwrap().unwrap();
+    let earlier = |number: i64, time: entity::Timestamp| {
+        entity::Timestamp::from(time.0 - chrono::TimeDelta::milliseconds(number * DAY))
+    };
+    let clusters = (from..to).map(|number| {
+        let mut row = cluster.clone().into_active_model().reset_all();
+        row.id = Set(ClusterId(cluster.id.0 - number));
+        row.scheduler_id = Set(format!("Scheduler-{number}"));
+        row.started_at = Set(earlier(number, cluster.started_at));
+        row.closed_at = Set(cluster.closed_at.map(|time| earlier(number, time)));
+        row.reported_at = Set(earlier(number, cluster.reported_at));
+        row.last_seen_at = Set(earlier(number, cluster.last_seen_at));
+        row.ended_key = Set(cluster.ended_key - number * DAY);
+        row
+    });
+    let groups = (from..to).map(|number| {
+        let mut row = group.clone().into_active_model().reset_all();
+        row.id = Set(ErrorGroupId(uuid::Uuid::from_u128(number.unsigned_abs().into())));
+        row.last_seen_at = Set(earlier(number, group.last_seen_at));
+        row
+    });
+    let days = (from..to).map(|number| {
+        let day = usage_day::Model {
+            account_id: cluster.account_id,
+            day: TODAY - number,
+            user_id: cluster.user_id.unwrap(),
+            clusters: 1,
+            thread_us: 4_000_000,
+            worker_us: 1_000_000,
+            memory_gib_us: 1_000_000,
+            compute_us: 1_000_000,
+            transfer_us: 0,
+            cpu_us: None,
+            noncpu_us: None,
+            serialize_us: None,
+            spill_us: None,
+            overhead_us: None,
+            failed_us: None,
+            idle_us: None,
+            tasks: 10,
+            tasks_erred: 0,
+            retries: 0,
+            errors: 0,
+            bytes: 0,
+            spilled_bytes: 0,
+            workers: 1,
+        };
+        day.into_active_model().reset_all()
+    });
+    insert::<entity::cluster::Entity>(database, clusters.collect()).await;
+    // So many have task groups that a table of them is not just read whole.
+    let detailed: Vec<ClusterId> =
+        (from..to).take_while(|number| *number < 20).map(|number| ClusterId(cluster.id.0 - number)).collect();
+    let links = computation_task_group::Entity::find()
+        .filter(computation_task_group::Column::ClusterId.eq(cluster.id));
+    let (links, groups_of_tasks) = (
+        links.all(database).await.unwrap(),
+        task_group::Entity::find()
+            .filter(task_group::Column::ClusterId.eq(cluster.id))
+            .all(database)
+            .await
+            .unwrap(),
+    );
+    for id in detailed {
+        let links = links.iter().map(|link| {
+            let mut link = link.clone().into_active_model().reset_all();
+            link.cluster_id = Set(id);
+            link
+        });
+        let groups = groups_of_tasks.iter().map(|group| {
+            let mut group = group.clone().into_active_model().reset_all();
+            group.cluster_id = Set(id);
+            group
+        });
+        insert::<task_group::Entity>(database, groups.collect()).await;
+        insert::<computation_task_group::Entity>(database, links.collect()).await;
+    }
+    insert::<error_group::Entity>(database, groups.collect()).await;
+    insert::<usage_day::Entity>(database, days.collect()).await;
+    database.execute_unprepared("ANALYZE").await.unwrap();
+}
+
+async fn insert<E: EntityTrait>(database: &DatabaseConnection, rows: Vec<E::ActiveModel>)
+where
+    E::ActiveModel: Clone,
+{
+    for chunk in rows.chunks(500) {
+        E::insert_many(chunk.to_vec()).exec_without_returning(database).await.unwrap();
+    }
+}
+
+async fn number(database: &DatabaseConnection, sql: &str) -> i64 {
+    let statement = Statement::from_string(database.get_database_backend(), sql);
+    database.query_one_raw(statement).await.unwrap().unwrap().try_get_by_index(0).unwrap()
+}
+
+/// Rows and entries of indexes that were read so far, by connections that are closed: no other counts for sure.
+async fn read(database: &DatabaseConnection) -> i64 {
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'galvo'";
+    while number(database, open).await > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let data = "relname <> 'seaql_migrations'";
+    let rows = format!("(SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE {data})");
+    let entries = format!("(SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE {data})");
+    number(database, &format!("SELECT ({rows} + {entries})::bigint")).await
+}
+
+/// What an operation cost.
+struct Cost {
+    statements: u64,
+    answer: Value,
+    /// Rows that were read, if the database tells.
+    read: Option<i64>,
+}
+
+async fn start(there: &Database, keys: &Keys) -> TestApp {
+    TestApp::start_on(there.again(), KeySource::Ring(keys.clone()), |_| {}).await
+}
+
+/// Asks a server of its own, which has read nothing before.
+async fn cost(there: &Database, keys: &Keys, member: &Member, query: &str, variables: Value) -> Cost {
+    let database = &there.connection().await;
+    let postgres = database.get_database_backend() == DatabaseBackend::Postgres;
+    let before = if postgres { read(database).await } else { 0 };
+    let server = start(there, keys).await;
+    let statements = server.statements();
+    let answer = server.here(member).query(query, variables).await;
+    let statements = server.statements() - statements;
+    server.stop().await;
+    if !postgres {
+        return Cost { statements, answer, read: None };
+    }
+    Cost { statements, answer, read: Some(read(database).await - before) }
+}
+
+/// How many things an answer tells of: objects with a field that only they have.
+fn told(answer: &Value) -> i64 {
+    match answer {
+        Value::Array(items) => items.iter().map(told).sum(),
+        Value::Object(fields) => {
+            i64::from(fields.contains_key("row")) + fields.values().map(told).sum::<i64>()
+        }
+        _ => 0,
+    }
+}
+
+#[tokio::test]
+async fn a_long_history_costs_what_a_short_one_does() {
+    let keys = Keys::generate();
+    let app = start(&Database::migrated().await, &keys).await;
+    let ada = app.account("ada").await;
+    let id = report(&ada).await;
+    // The server counts the days that are told of only; those are filled in here.
+    let there = app.stop_keeping().await;
+    let database = there.connection().await;
+    let list = |arguments: &str| {
+        format!(
+            "query($after: String) {{ viewer {{ account {{ clusters(first: 10, after: $after, {arguments}) {{
+               nodes {{ row: id totals {{ tasks computeSeconds }} }} pageInfo {{ endCursor }} }} }} }} }}"
+        )
+    };
+    let by_start = list("orderBy: { field: STARTED_AT }");
+    let by_end = list("orderBy: { field: ENDED_AT }");
+    let drill_down = format!(
+        "{{ cluster(id: \"{id}\") {{ row: name state totals {{ tasks }}
+           computations(first: 10) {{ nodes {{ row: daskId state
+             taskGroups(first: 15) {{ nodes {{ row: name states {{ count }} durations {{ seconds }} }} }} }} }}
+           errors(first: 10) {{ nodes {{ row: key type message at }} }} }} }}"
+    );
+    // Days of which each cluster has one, and each user one row a day.
+    let days = "from: \"2026-11-05\", to: \"2026-11-20\"";
+    let statistics = format!(
+        "{{ viewer {{ account {{ statistics({days}) {{ clusters users usage {{ clusterSeconds }} }} }} }} }}"
+    );
+    let heat_map = format!(
+        "{{ viewer {{ account {{ usageTable({days}, by: [USER, DAY]) {{ row: day user {{ name }}
+           usage {{ computeSeconds }} }} }} }} }}"
+    );
+    let error_groups =
+        "{ viewer { account { errorGroups(first: 10) { nodes { row: id type origin lastSeenAt } } } } }";
+    let fine_metrics = format!(
+        "{{ cluster(id: \"{id}\") {{ fineMetrics(unit: \"seconds\") {{ total rows {{ row: function value }} }} }} }}"
+    );
+    // Besides the rows that are returned, in reading order: those that are summed up or joined for them.
+    let operations = [
+        // The token and the page.
+        ("clusters by start", by_start.as_str(), 2, 10, 0),
+        ("clusters by end", by_end.as_str(), 2, 10, 0),
+        // The token, the cluster, its computations, their task groups, and its errors. Each task group is found by a
+        // link; PostgreSQL may rather read the 150 of the cluster for each of ten computations than look up 15.
+        ("drill-down", drill_down.as_str(), 5, 171, 1_500),
+        // The token, clusters, users and usage: 15 clusters by their ends and their rows, and 15 days twice.
+        ("statistics", statistics.as_str(), 4, 0, 60),
+        // Each row has a member and a user.
+        ("heat-map", heat_map.as_str(), 2, 15, 30),
+        ("error groups", error_groups, 2, 10, 0),
+        // The token, the cluster and the packed rows of ten spans.
+        ("fine metrics", fine_metrics.as_str(), 3, 2, 10),
+    ];
+    for (from, to) in [(1, 20), (20, 2_000)] {
+        fill(&database, from, to).await;
+        for (name, query, statements, rows, summed) in operations {
+            let cost = cost(&there, &keys, &ada, query, json!({ "after": null })).await;
+            assert_eq!(cost.statements, statements, "{name}");
+            assert_eq!(told(&cost.answer), rows, "{name}: {}", cost.answer);
+            if let Some(read) = cost.read {
+                assert!(read <= rows + summed + BESIDES, "{name}, {to} clusters: {read} rows were read");
+            }
+        }
+        // A page far down.
+        let server = start(&there, &keys).await;
+        let mut after = Value::Null;
+        for _ in 0..(to - 11) / 10 {
+            let answer = server.here(&ada).query(&by_start, json!({ "after": after })).await;
+            after = answer["viewer"]["account"]["clusters"]["pageInfo"]["endCursor"].clone();
+        }
+        server.stop().await;
+        let cost = cost(&there, &keys, &ada, &by_start, json!({ "after": after })).await;
+        assert_eq!((cost.statements, told(&cost.answer)), (2, 10), "{}", cost.answer);
+        assert!(
+            cost.read.is_none_or(|read| read <= 10 + BESIDES),
+            "deep page, {to} clusters: {:?}",
+            cost.read
+        );
+    }
+}

@@ -1,0 +1,289 @@
+//! Lists are resolved in another way than single things are. Nobody can tell by the answer.
+
+use std::collections::HashMap;
+
+use async_graphql_parser::{
+    parse_schema,
+    types::{BaseType, TypeDefinition, TypeKind, TypeSystemDefinition},
+};
+use galvo::graphql::Schema;
+use harness::{
+    Member, ReportBuilder, TestApp, computation, error, event, log_line, span, task_group, threads, usage,
+    uuid, worker,
+};
+use proptest::{
+    collection::vec,
+    prelude::any,
+    strategy::{Strategy, ValueTree},
+    test_runner::TestRunner,
+};
+use reqwest::{Method, header};
+use serde_json::{Value, json, value::RawValue};
+
+/// The types of the schema by their names.
+struct Types(HashMap<String, TypeDefinition>);
+
+impl Types {
+    fn new() -> Self {
+        let document = parse_schema(Schema::build().sdl()).unwrap();
+        let types = document.definitions.into_iter().filter_map(|definition| match definition {
+            TypeSystemDefinition::Type(ty) => Some((ty.node.name.node.to_string(), ty.node)),
+            _ => None,
+        });
+        Self(types.collect())
+    }
+
+    /// The fields of a type that can be asked for without arguments, each with the type of what is in it.
+    fn fields(&self, name: &str) -> Vec<(String, String)> {
+        let fields = match self.0.get(name).map(|ty| &ty.kind) {
+            Some(TypeKind::Object(object)) => &object.fields,
+            Some(TypeKind::Interface(interface)) => &interface.fields,
+            _ => return Vec::new(),
+        };
+        let optional = fields.iter().filter(|field| {
+            let mut arguments = field.node.arguments.iter();
+            arguments.all(|argument| argument.node.ty.node.nullable || argument.node.default_value.is_some())
+        });
+        optional
+            .map(|field| (field.node.name.node.to_string(), innermost(&field.node.ty.node.base)))
+            .collect()
+    }
+
+    fn is_composite(&self, name: &str) -> bool {
+        let kind = self.0.get(name).map(|ty| &ty.kind);
+        matches!(kind, Some(TypeKind::Object(_) | TypeKind::Interface(_) | TypeKind::Union(_)))
+    }
+
+    fn implements_node(&self, name: &str) -> bool {
+        let Some(TypeKind::Object(object)) = self.0.get(name).map(|ty| &ty.kind) else { return false };
+        object.implements.iter().any(|interface| interface.node == "Node")
+    }
+}
+
+fn innermost(ty: &BaseType) -> String {
+    match ty {
+        BaseType::Named(name) => name.to_string(),
+        BaseType::List(item) => innermost(&item.base),
+    }
+}
+
+/// Makes selections of what chance says.
+struct Selections<'a> {
+    types: &'a Types,
+    choices: Vec<usize>,
+}
+
+impl Selections<'_> {
+    fn choose(&mut self, below: usize) -> usize {
+        self.choices.pop().unwrap_or_default() % below
+    }
+
+    /// Something to select of a type, which may be asked for twice, under other names, or not at all.
+    fn of(&mut self, name: &str, depth: usize) -> String {
+        let mut selection = Vec::new();
+        for _ in 0..=self.choose(5) {
+            let directive =
+                ["", "", "", " @include(if: $yes)", " @skip(if: $no)", " @skip(if: $yes)"][self.choose(6)];
+            let kind = self.choose(10);
+            selection.push(match kind {
+                0 => format!(" __typename{directive}"),
+                1 => format!(" called: __typename{directive}"),
+                2 if depth > 0 => format!(" ...{directive} {{{} }}", self.of(name, depth - 1)),
+                3 if depth > 0 => format!(" ... on {name}{directive} {{{} }}", self.of(name, depth - 1)),
+                4 if self.types.implements_node(name) => {
+                    format!(" ... on Node{directive} {{ id other: id }}")
+                }
+                _ => self.field(name, depth, directive),
+            });
+        }
+        // Not all of it may be left out.
+        selection.push(" __typename".to_owned());
+        selection.concat()
+    }
+
+    fn field(&mut self, name: &str, depth: usize, directive: &str) -> String {
+        let mut fields = self.types.fields(name);
+        // Whole lists of lists cost more than one query may.
+        fields.retain(|(_, ty)| {
+            !self.types.is_composite(ty) || (depth > 0 && !ty.ends_with("Connection") && *ty != "Account")
+        });
+        if fields.is_empty() {
+            return " __typename".to_owned();
+        }
+        let (field, ty) = fields.swap_remove(self.choose(fields.len()));
+        let alias = if self.choose(4) == 0 { format!("my_{field}: ") } else { String::new() };
+        let inside = if self.types.is_composite(&ty) {
+            format!(" {{{} }}", self.of(&ty, depth - 1))
+        } else {
+            String::new()
+        };
+        format!(" {alias}{field}{directive}{inside}")
+    }
+}
+
+/// Some clusters that have several of everything.
+async fn fill(member: &Member) -> i64 {
+    let mut number = 0;
+    for cluster in 0..5 {
+        let spans: Vec<Value> =
+            (0..5).map(|n| span(50 + n, None, &["etl", "load"], 1.0, Some(2.0))).collect();
+        let mut groups: Vec<Value> = (10..15).map(|n| task_group(n, "load", 4)).collect();
+        for group in &mut groups {
+            (group["span_id"], group["dependencies"]) = (json!(uuid(50)), json!([uuid(10)]));
+        }
+        let errors = (0..5).map(|n| {
+            let mut error = error(20 + n, 10 + n, 1 + n);
+            error["type"] = json!(["ZeroDivisionError", "KeyError"][usize::try_from(n).unwrap() % 2]);
+            error["worker_id"] = json!(uuid(30));
+            error
+        });
+        let cells = json!([["execute", "load", "thread-cpu", "seconds", 2]]);
+        let report = ReportBuilder::new(&format!("Scheduler-{cluster}"), 1)
+            .with("/cluster/name", "etl")
+            .with("/computations", (1..=5).map(|n| computation(n, &[9 + n, 10])).collect::<Vec<_>>())
+            .with("/task_groups", groups)
+            .with("/errors", errors.collect::<Vec<_>>())
+            .with("/workers", (30..35).map(worker).collect::<Vec<_>>())
+            .with("/spans", spans)
+            .with("/fine_metrics", json!([{ "span_id": uuid(50), "cells": cells }]))
+            .with(
+                "/clients",
+                (0..5)
+                    .map(|n| json!({ "id": format!("Client-{n}"), "connected_at": 1_795_172_400 + n }))
+                    .collect::<Vec<_>>(),
+            )
+            .with("/thread_history", (0..5).map(|n| threads(n.into(), 4)).collect::<Vec<_>>())
+            .with("/events", (0..5).map(|n| event(n, "mine", json!({ "n": n }))).collect::<Vec<_>>())
+            .with("/logs", (0..5).map(|n| log_line(n, "line")).collect::<Vec<_>>())
+            .with("/usage", (0..5).map(|n| usage(24 * n, 2)).collect::<Vec<_>>());
+        number = member.reported(&report.build()).await;
+    }
+    number
+}
+
+type Object = HashMap<String, Box<RawValue>>;
+
+/// What an answer has at a path, as it was written.
+fn written(answer: &RawValue, path: &str) -> Box<RawValue> {
+    path.split('.').fold(answer.to_owned(), |value, field| {
+        let mut object: Object = serde_json::from_str(value.get()).unwrap();
+        object.remove(field).unwrap_or_else(|| panic!("no {field} in {value}"))
+    })
+}
+
+async fn ask(member: &Member, query: &str) -> Result<Box<RawValue>, String> {
+    let body = json!({ "query": query, "variables": { "yes": true, "no": false } });
+    let request = member.request(Method::POST, "/graphql").header(header::ACCEPT, "application/json");
+    let text = request.json(&body).send().await.unwrap().text().await.unwrap();
+    let mut answer: Object = serde_json::from_str(&text).unwrap();
+    match answer.remove("errors") {
+        None => Ok(answer.remove("data").unwrap()),
+        Some(errors) => Err(errors.get().to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn things_in_lists_are_written_as_they_are_alone() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = fill(&ada).await;
+    let lists = [
+        ("Cluster", "viewer { account { ".to_owned(), "clusters", "viewer.account"),
+        ("ErrorGroup", "viewer { account { ".to_owned(), "errorGroups", "viewer.account"),
+        ("Computation", format!("cluster(id: \"{number}\") {{ list: id "), "computations", "cluster"),
+        ("TaskGroup", format!("cluster(id: \"{number}\") {{ list: id "), "taskGroups", "cluster"),
+        ("ErrorOccurrence", format!("cluster(id: \"{number}\") {{ list: id "), "errors", "cluster"),
+        ("Worker", format!("cluster(id: \"{number}\") {{ list: id "), "workers", "cluster"),
+        ("Span", format!("cluster(id: \"{number}\") {{ list: id "), "spans", "cluster"),
+    ];
+    let types = Types::new();
+    let (mut runner, choices) = (TestRunner::deterministic(), vec(any::<u16>(), 0..120));
+    let mut compared = 0;
+    for (noun, open, list, path) in lists {
+        let close = " }".repeat(open.matches('{').count());
+        let ids =
+            ask(&ada, &format!("{{ {open} {list}(first: 3) {{ nodes {{ id }} }} {close} }}")).await.unwrap();
+        let ids: Value = serde_json::from_str(written(&ids, &format!("{path}.{list}.nodes")).get()).unwrap();
+        let ids: Vec<&str> =
+            ids.as_array().unwrap().iter().map(|node| node["id"].as_str().unwrap()).collect();
+        for _ in 0..40 {
+            let choices = choices.new_tree(&mut runner).unwrap().current();
+            let choices = choices.into_iter().map(usize::from).collect();
+            let selection = Selections { types: &types, choices }.of(noun, 3);
+            let alone: Vec<String> = ids
+                .iter()
+                .enumerate()
+                .map(|(n, id)| format!("n{n}: node(id: \"{id}\") {{ ...S }}"))
+                .collect();
+            let query = format!(
+                "query($yes: Boolean!, $no: Boolean!) {{ {open} {list}(first: 3) {{
+                   nodes {{ ...S }} edges {{ node {{ ...S }} }} }} {close} {}
+                   used: __typename @include(if: $yes) @skip(if: $no) }}
+                 fragment S on {noun} {{{selection} }}",
+                alone.join(" ")
+            );
+            let answer = match ask(&ada, &query).await {
+                Ok(answer) => answer,
+                Err(errors) => {
+                    assert!(errors.contains("LIMIT"), "{query}\n{errors}");
+                    continue;
+                }
+            };
+            let nodes: Vec<Box<RawValue>> =
+                serde_json::from_str(written(&answer, &format!("{path}.{list}.nodes")).get()).unwrap();
+            let edges: Vec<Object> =
+                serde_json::from_str(written(&answer, &format!("{path}.{list}.edges")).get()).unwrap();
+            assert_eq!(nodes.len(), 3.min(ids.len()), "{query}");
+            for (n, node) in nodes.iter().enumerate() {
+                let alone = written(&answer, &format!("n{n}"));
+                assert_eq!(node.get(), alone.get(), "{query}");
+                assert_eq!(edges[n]["node"].get(), alone.get(), "{query}");
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared >= 200, "{compared}");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn no_field_of_a_list_costs_statements_by_its_rows() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = fill(&ada).await;
+    app.fold_usage().await;
+    let types = Types::new();
+    let of_cluster =
+        |list: &str| format!("cluster(id: \"{number}\") {{ {list}(first: N) {{ nodes {{ FIELD }} }} }}");
+    let of_account =
+        |list: &str| format!("viewer {{ account {{ {list}(first: N) {{ nodes {{ FIELD }} }} }} }}");
+    let lists = [
+        ("Cluster", of_account("clusters")),
+        ("ErrorGroup", of_account("errorGroups")),
+        ("Computation", of_cluster("computations")),
+        ("TaskGroup", of_cluster("taskGroups")),
+        ("ErrorOccurrence", of_cluster("errors")),
+        ("Worker", of_cluster("workers")),
+        ("Span", of_cluster("spans")),
+        ("Client", of_cluster("clients")),
+        ("ThreadChange", of_cluster("threadHistory")),
+        ("Event", of_cluster("events")),
+        ("LogLine", of_cluster("logs")),
+    ];
+    for (noun, list) in lists {
+        for (field, ty) in types.fields(noun) {
+            let inside = if types.is_composite(&ty) { " { __typename }" } else { "" };
+            let mut costs = Vec::new();
+            for rows in ["1", "5"] {
+                let query = list.replace('N', rows).replace("FIELD", &format!("{field}{inside}"));
+                let before = app.statements();
+                ada.query(&format!("{{ {query} }}"), json!({})).await;
+                costs.push(app.statements() - before);
+            }
+            // Profiles are merged one after the other, and bounded by their windows.
+            let bounded = (noun, field.as_str()) == ("Cluster", "profile");
+            assert!(bounded || costs[1] <= costs[0] + 1, "{noun}.{field}: {costs:?}");
+        }
+    }
+    app.stop().await;
+}
