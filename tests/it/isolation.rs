@@ -505,7 +505,6 @@ async fn answers_rest_on_the_accounts_own_data() {
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "every change of one account is looked for in the other")]
 async fn what_people_write_and_decide_is_their_accounts_own() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
