@@ -279,7 +279,7 @@ async fn wrong_arguments_are_named() {
 }
 
 /// Every list of the schema, and what tells its items apart. Of lists that a filter makes a search, the second case is one.
-const LISTS: [(&str, &str, &str); 26] = [
+const LISTS: [(&str, &str, &str); 28] = [
     ("Account.clusters", "", "schedulerId"),
     ("Account.computations", "", "daskId cluster { schedulerId }"),
     (
@@ -294,8 +294,10 @@ const LISTS: [(&str, &str, &str); 26] = [
     ("Account.events", "topics: [\"mine\"], clusters: { hasErrors: false }", "data cluster { schedulerId }"),
     ("Account.logs", "", "message cluster { schedulerId }"),
     ("Account.logs", "levels: [\"INFO\"], match: \"LINE\"", "message cluster { schedulerId }"),
+    ("Account.members", "", "user { name }"),
     ("Account.spans", "", "daskId cluster { schedulerId }"),
     ("Account.spans", "tags: { any: [\"etl\"] }", "daskId cluster { schedulerId }"),
+    ("Account.tokens", "", "identifier"),
     ("Cluster.clients", "", "daskId"),
     ("Cluster.computations", "", "daskId"),
     ("Cluster.errors", "", "key"),
@@ -365,6 +367,12 @@ async fn arrive(member: &Member, number: u32) {
         .with("/clients", json!([{ "id": format!("Client-{number}"), "connected_at": at }]))
         .with("/thread_history", json!([threads(seconds, 1)]));
     member.reported(&main.build()).await;
+    let access = "mutation($name: String!) {
+        addMember(input: { name: $name, role: VIEWER }) { userErrors { message } }
+        createToken(input: { label: $name, scopes: [READ] }) { userErrors { message } } }";
+    let answer = member.query(access, json!({ "name": format!("user-{number}") })).await;
+    let nothing = json!({ "userErrors": [] });
+    assert_eq!(answer, json!({ "addMember": nothing, "createToken": nothing }));
 }
 
 /// A list that is walked through.

@@ -99,6 +99,7 @@ async fn answer(router: Router, request: Request<Incoming>, turn: Turn) -> Resul
     let request = request.map(|body| Body::new(WatchedBody { body, read: Arc::clone(&read) }));
     let mut response = router.oneshot(request).await?;
     if !read.load(Ordering::Relaxed) {
+        turn.0.unread.store(true, Ordering::Relaxed);
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     drop(turn);
@@ -136,19 +137,24 @@ impl HttpBody for WatchedBody {
     }
 }
 
-/// Whose turn it is on a connection: odd while a request is answered, even while the client is to send the next one.
+/// Whose turn it is on a connection.
 #[derive(Clone, Default)]
-struct Turns(Arc<AtomicUsize>);
+struct Turns {
+    /// Odd while a request is answered, even while the client is to send the next one.
+    count: Arc<AtomicUsize>,
+    /// Whether a request was answered that was not read to its end, after which there are no others.
+    unread: Arc<AtomicBool>,
+}
 
 impl Turns {
     /// The server's turn, until what is returned is dropped.
     fn begin(&self) -> Turn {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
         Turn(self.clone())
     }
 
     fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.count.load(Ordering::Relaxed)
     }
 }
 
@@ -156,7 +162,7 @@ struct Turn(Turns);
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
+        self.0.count.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -174,7 +180,7 @@ struct PatientStream {
     head: Option<Pin<Box<Sleep>>>,
     /// Runs while the client takes nothing of an answer.
     answer: Option<Pin<Box<Sleep>>>,
-    /// Runs while the client goes on to send what nobody reads.
+    /// Runs while the client may go on to send what nobody reads.
     unread: Option<Pin<Box<Sleep>>>,
     /// How much of that there was.
     unread_bytes: usize,
@@ -209,20 +215,22 @@ impl PatientStream {
 }
 
 impl PatientStream {
-    /// Reads what still comes, if something does. Were the connection closed meanwhile, the system would tell the client so
-    /// and forget the answer.
+    /// Reads what still comes of a request that was answered before. Were the connection closed meanwhile, the system would
+    /// tell the client so and forget the answer.
     fn poll_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.turns.unread.load(Ordering::Relaxed) {
+            return Poll::Ready(());
+        }
         let mut bytes = [0; 8 << 10];
         while self.unread_bytes < UNREAD {
             let mut buffer = ReadBuf::new(&mut bytes);
             match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     self.unread_bytes += buffer.filled().len();
-                    self.unread.get_or_insert_with(|| Box::pin(sleep(self.patience.head)));
                 }
                 Poll::Ready(_) => break,
                 Poll::Pending => {
-                    let Some(unread) = &mut self.unread else { break };
+                    let unread = self.unread.get_or_insert_with(|| Box::pin(sleep(self.patience.head)));
                     return unread.as_mut().poll(context);
                 }
             }
