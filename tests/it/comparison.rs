@@ -201,9 +201,9 @@ async fn profiles_stand_in_one_tree() {
             node(json!(0), 2, [0, 0], [10, 10])],
     } });
     assert_eq!(compare(&ada, clusters, "", fields).await, expected);
-    let none = ada.reported(&ReportBuilder::new("Scheduler-3", 1).build()).await;
-    assert_eq!(compare(&ada, [none, none], "", "profile { complete }").await, json!({ "profile": null }));
-    let added = compare(&ada, [none, clusters[1]], "", "profile { baseSamples nodes { headTotal } }").await;
+    let bare = ada.reported(&ReportBuilder::new("Scheduler-3", 1).build()).await;
+    assert_eq!(compare(&ada, [bare, bare], "", "profile { complete }").await, json!({ "profile": null }));
+    let added = compare(&ada, [bare, clusters[1]], "", "profile { baseSamples nodes { headTotal } }").await;
     let expected =
         json!({ "profile": { "baseSamples": 0, "nodes": [{ "headTotal": 10 }, { "headTotal": 10 }] } });
     assert_eq!(added, expected);
