@@ -1,6 +1,7 @@
 //! Events: what Dask or a user logged, in any shape.
 
 use harness::{Member, ReportBuilder, TestApp, event, uuid};
+use reqwest::{Method, header};
 use serde_json::{Value, json};
 
 const EVENTS: &str = "query($topics: [String!], $first: Int, $after: String, $last: Int) { viewer { account {
@@ -49,6 +50,35 @@ async fn events_are_listed_in_the_order_they_happened() {
     let both = events(&ada, json!({ "topics": ["mine", "worker-restart"], "last": 2 })).await;
     assert_eq!(data(&both), [expected[1]["data"].clone(), json!("text")]);
     assert_eq!(data(&events(&ada, json!({ "topics": [] })).await), Vec::<Value>::new());
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn no_name_in_an_event_has_a_meaning() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    // An object that a library of ours takes for JSON that is written already. As texts throughout, because it would here.
+    let names = [
+        r#"{"$serde_json::private::RawValue":"{\"injected\":1}"}"#,
+        r#"{"$serde_json::private::RawValue":"no JSON"}"#,
+        r#"{"$serde_json::private::RawValue":7}"#,
+        r#"{"$serde_json::private::Number":"1"}"#,
+    ];
+    let events: Vec<Value> = (0..4).map(|number| event(number, "mine", format!("PLACE {number}"))).collect();
+    let mut report = ReportBuilder::new("Scheduler-1", 1).with("/events", events).build().to_string();
+    for (number, name) in names.iter().enumerate() {
+        report = report.replace(&format!("\"PLACE {number}\""), name);
+    }
+    let sent = ada.request(Method::POST, "/api/v1/reports").header(header::CONTENT_TYPE, "application/json");
+    let answer = sent.body(report).send().await.unwrap();
+    let (status, text) = (answer.status(), answer.text().await.unwrap());
+    assert!(status.is_success(), "{status}: {text}");
+    let query = json!({ "query": EVENTS }).to_string();
+    let asked = ada.request(Method::POST, "/graphql").header(header::CONTENT_TYPE, "application/json");
+    let answer = asked.body(query).send().await.unwrap().text().await.unwrap();
+    for name in names {
+        assert!(answer.contains(&format!(r#""data":{name}"#)), "{name}: {answer}");
+    }
     app.stop().await;
 }
 

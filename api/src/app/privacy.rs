@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use entity::data_policy::DataClass;
-use serde_json::Value;
 
 use crate::{
     blocking::blocking,
@@ -77,8 +76,7 @@ fn event_may_hold_source(event: &EventReport) -> bool {
 
 fn without_source(event: &mut EventReport) {
     event.topic.shorten(strip_source);
-    if let Ok(mut data) = serde_json::from_str::<Value>(event.data.as_str()) {
-        strip_source_of_json(&mut data);
-        event.data.replace(&data);
-    }
+    let mut data = event.data.value();
+    strip_source_of_json(&mut data);
+    event.data.replace(&data);
 }

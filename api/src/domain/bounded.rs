@@ -380,57 +380,6 @@ impl PartialSchema for Digest {
 
 impl ToSchema for Digest {}
 
-/// Any JSON of at most `MAX` bytes, kept as its text. NUL in it, which PostgreSQL cannot store, becomes U+FFFD.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Json<const MAX: usize>(String);
-
-impl<const MAX: usize> Json<MAX> {
-    /// The text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The text of another value in its place, unless that is longer than this may be.
-    pub fn replace(&mut self, value: &serde_json::Value) {
-        let text = value.to_string();
-        if text.len() <= MAX {
-            self.0 = text;
-        }
-    }
-}
-
-impl<'de, const MAX: usize> Deserialize<'de> for Json<MAX> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut value = serde_json::Value::deserialize(deserializer)?;
-        let mut text = value.to_string();
-        if text.contains("\\u0000") {
-            replace_nul(&mut value);
-            text = value.to_string();
-        }
-        if text.len() > MAX {
-            return Err(D::Error::custom(format_args!("longer than {MAX} bytes as JSON")));
-        }
-        Ok(Self(text))
-    }
-}
-
-fn replace_nul(value: &mut serde_json::Value) {
-    use serde_json::Value;
-
-    let replaced = |text: &str| text.replace('\0', "\u{fffd}");
-    match value {
-        Value::String(text) => *text = replaced(text),
-        Value::Array(items) => items.iter_mut().for_each(replace_nul),
-        Value::Object(fields) => {
-            let entries = std::mem::take(fields).into_iter();
-            *fields = entries.map(|(name, value)| (replaced(&name), value)).collect();
-            fields.values_mut().for_each(replace_nul);
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 /// A point in time as Dask writes it: seconds since 1970-01-01 UTC, up to the year 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnixTime(DateTime<Utc>);
@@ -479,14 +428,6 @@ mod tests {
         assert_eq!(read(r#""äöü""#).expect("three characters"), "äöü");
         assert_eq!(read(r#""a\u0000b""#).expect("NUL is replaced"), "a\u{fffd}b");
         assert!(read(r#""abcd""#).is_err());
-    }
-
-    #[test]
-    fn nul_is_replaced_wherever_json_has_one_and_nowhere_else() {
-        let json = r#"{"a\u0000": ["\u0000b", "\\u0000", {"\u0000": 1}]}"#;
-        let read: Json<100> = serde_json::from_str(json).expect("JSON");
-        let expected = r#"{"a?":["?b","\\u0000",{"?":1}]}"#.replace('?', "\u{fffd}");
-        assert_eq!(read.as_str(), expected);
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod error_status;
 pub mod fine_metric;
 pub mod fingerprint;
 pub mod idle_policy;
+pub mod json;
 pub mod metric;
 pub mod millionths;
 pub mod profile;

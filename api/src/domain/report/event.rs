@@ -7,7 +7,10 @@ use entity::{
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::super::bounded::{Count, Json, Text, UnixTime};
+use super::super::{
+    bounded::{Count, Text, UnixTime},
+    json::Json,
+};
 
 /// Something Dask or a user logged with `log_event`.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
