@@ -29,6 +29,7 @@ use super::{
     statistics::Statistics,
     usage::{self, Usage},
     usage_table::{self, TableArguments, UsageDimension, UsageRow},
+    user::User,
     work_scope::WorkScope,
 };
 use crate::domain::fine_metric::SECONDS;
@@ -113,11 +114,7 @@ impl Account {
         #[graphql(desc = "Only what this user's clusters ran.")] user: Option<ID>,
         #[graphql(desc = "The first so many, 1 to 1,000.", default = 100)] first: i32,
     ) -> Result<Items<Function>, ApiError> {
-        let user = match user.as_ref().map(GlobalId::parse) {
-            None => None,
-            Some(Some(GlobalId::User(account, user))) if account == self.0.account.id => Some(user),
-            Some(_) => return Err(ApiError::NotFound("user")),
-        };
+        let user = user.map(|user| User::identified(&self.0, &user)).transpose()?;
         function::of_days(&self.0, usage::days(from, to), user, first).await.map(Items)
     }
 

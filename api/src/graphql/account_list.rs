@@ -4,9 +4,10 @@ use async_graphql::{InputObject, Object};
 use chrono::{DateTime, Utc};
 
 use super::{
+    argument::{at_most, storable, texts},
     cluster_list::{ClusterFilter, TimeRange},
     computation::{Computation, RunState},
-    connection::{Connection, PageArguments, TotalCount},
+    connection::{Connection, PageArguments, counted},
     error::ApiError,
     error_group::ErrorOrigin,
     error_occurrence::ErrorOccurrence,
@@ -18,14 +19,11 @@ use super::{
 };
 use crate::store::{
     self, AccountComputations, AccountErrors, AccountEvents, AccountLogs, AccountSpans, ComputationSort,
-    ErrorSort, EventSort, LogFilter, LogSort, SpanFilter, SpanSort, StoreError,
+    ErrorSort, EventSort, LogFilter, LogSort, SpanFilter, SpanSort,
 };
 
 /// Values of a list in an argument, each of which is one of the statement.
 const MAX_VALUES: usize = 100;
-
-/// Characters of a text that is compared with what is stored, none of which is longer.
-const MAX_TEXT: usize = 1_024;
 
 /// Which tags the path of a span has, from the outermost span to its own: spans pass that meet every condition that is
 /// given. Tags are compared as they are, in upper and lower case.
@@ -46,7 +44,7 @@ impl SpanTagMatch {
         let checked = |argument, tags: Option<Vec<String>>| match tags {
             None => Ok(Vec::new()),
             Some(tags) if tags.is_empty() || tags.len() > MAX_VALUES => {
-                Err(invalid(argument, format!("must be 1 to {MAX_VALUES}, not {}", tags.len())))
+                Err(ApiError::invalid(argument, format!("must be 1 to {MAX_VALUES}, not {}", tags.len())))
             }
             Some(tags) => {
                 tags.iter().try_for_each(|tag| storable(argument, tag))?;
@@ -185,7 +183,7 @@ impl AccountLists {
         #[graphql(desc = "The first so many, 1 to 1,000.", default = 100)] first: i32,
     ) -> Result<Vec<SpanTag>, ApiError> {
         let Ok(limit @ 1..=1_000) = u64::try_from(first) else {
-            return Err(invalid("first", "must be from 1 to 1000".to_owned()));
+            return Err(ApiError::invalid("first", "must be from 1 to 1000"));
         };
         let (clusters, prefix) = (self.look_through(clusters).await?, prefix.unwrap_or_default());
         storable("prefix", &prefix)?;
@@ -321,46 +319,6 @@ impl AccountLists {
     }
 }
 
-/// A total count by one statement.
-pub(super) fn counted<Count>(count: impl Fn() -> Count + Send + Sync + 'static) -> TotalCount
-where
-    Count: Future<Output = Result<u64, StoreError>> + Send + 'static,
-{
-    Box::new(move || {
-        let count = count();
-        Box::pin(async move { Ok(i64::try_from(count.await?).unwrap_or(i64::MAX)) })
-    })
-}
-
-/// A list in an argument has its bound, since each item is a value of the statement.
-pub(super) fn at_most<T>(argument: &'static str, items: Option<&[T]>, most: usize) -> Result<(), ApiError> {
-    if items.is_some_and(|items| items.len() > most) {
-        return Err(invalid(argument, format!("must be at most {most}")));
-    }
-    Ok(())
-}
-
-/// The same of a list of texts that are compared with what is stored.
-pub(super) fn texts(argument: &'static str, items: Option<&[String]>, most: usize) -> Result<(), ApiError> {
-    at_most(argument, items, most)?;
-    items.unwrap_or_default().iter().try_for_each(|text| storable(argument, text))
-}
-
-/// A text that may be looked for: `PostgreSQL` takes no U+0000, and none is stored.
-pub(super) fn storable(argument: &'static str, text: &str) -> Result<(), ApiError> {
-    if text.contains('\0') {
-        return Err(invalid(argument, "must not contain U+0000".to_owned()));
-    }
-    if text.chars().nth(MAX_TEXT).is_some() {
-        return Err(invalid(argument, format!("must have at most {MAX_TEXT} characters")));
-    }
-    Ok(())
-}
-
 fn milliseconds(range: Option<TimeRange>) -> store::TimeRange {
     range.map_or((None, None), TimeRange::milliseconds)
-}
-
-fn invalid(argument: &'static str, reason: String) -> ApiError {
-    ApiError::InvalidArgument { argument, reason }
 }

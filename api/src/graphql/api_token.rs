@@ -5,10 +5,10 @@ use chrono::{DateTime, Utc};
 use entity::api_token::{Model, Scope};
 
 use super::{
-    connection::{Connection, PageArguments},
+    connection::{Connection, PageArguments, counted},
     error::ApiError,
     in_place::{Fields, InPlace},
-    member::{AccessUserError, user_of},
+    member::AccessUserError,
     scope::AccountScope,
     user::User,
     viewer::TokenScope,
@@ -122,10 +122,9 @@ pub(super) async fn tokens(
     let request = page.request(sort)?;
     let page = scope.store.api_token_page(sort, &request).await?;
     let store = scope.store.clone();
-    let total = Box::new(move || {
+    let total = counted(move || {
         let store = store.clone();
-        let count = async move { Ok(i64::try_from(store.api_token_count().await?).unwrap_or(i64::MAX)) };
-        Box::pin(count) as _
+        async move { store.api_token_count().await }
     });
     Ok(Connection::new(page, sort, |row| ApiToken::new(scope, row), total))
 }
@@ -136,7 +135,7 @@ pub(super) async fn create_token(
     input: CreateTokenInput,
 ) -> Result<CreateTokenPayload, ApiError> {
     let holder = match &input.user {
-        Some(user) => user_of(scope, user)?,
+        Some(user) => User::identified(scope, user)?,
         None => viewer.user_id(),
     };
     let wish = TokenWish {

@@ -9,8 +9,8 @@ use entity::{
 
 use super::{
     account::Account,
-    account_list::{at_most, texts},
     answer::Answers,
+    argument::{at_most, texts},
     client::Client,
     cluster_note::ClusterNotes,
     cluster_tag::{self, Tag},

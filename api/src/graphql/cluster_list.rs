@@ -2,16 +2,16 @@
 
 use async_graphql::{Enum, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use entity::ids::UserId;
 
 use super::{
+    argument::at_most,
     cluster::{Cluster, ClusterState},
     cluster_tag::ClusterTagFilter,
-    connection::{Connection, PageArguments},
+    connection::{Connection, PageArguments, counted},
     error::ApiError,
-    id::GlobalId,
     scalar::BigInt,
     scope::AccountScope,
+    user::User,
 };
 use crate::{
     domain::cost::{Currency, RateCard},
@@ -142,7 +142,7 @@ pub(super) enum OrderDirection {
 impl ClusterOrder {
     async fn check(&self, scope: &AccountScope) -> Result<ClusterSort, ApiError> {
         if self.field != ClusterOrderField::Cost && self.currency.is_some() {
-            return Err(invalid("currency", "is for the order COST alone"));
+            return Err(ApiError::invalid("currency", "is for the order COST alone"));
         }
         let by = match self.field {
             ClusterOrderField::StartedAt => ClusterSortBy::StartedAt,
@@ -180,10 +180,9 @@ pub(super) async fn clusters(
     };
     let aggregates = Aggregates { store: scope.store.clone(), filter: filter.clone() };
     let store = scope.store.clone();
-    let total = Box::new(move || {
+    let total = counted(move || {
         let (store, filter) = (store.clone(), filter.clone());
-        let count = async move { Ok(i64::try_from(store.cluster_count(&filter).await?).unwrap_or(i64::MAX)) };
-        Box::pin(count) as _
+        async move { store.cluster_count(&filter).await }
     });
     Ok(Connection::new(page, sort, |row| Cluster::new(scope, row), total).with(aggregates))
 }
@@ -191,7 +190,9 @@ pub(super) async fn clusters(
 impl ClusterFilter {
     /// The same as the store asks it.
     pub(super) async fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
-        let users = self.users.map(|users| of_account(scope, &users)).transpose()?;
+        at_most("users", self.users.as_deref(), MAX_USERS)?;
+        let identified = |users: Vec<ID>| users.iter().map(|user| User::identified(scope, user)).collect();
+        let users = self.users.map(identified).transpose()?;
         if let Some(text) = &self.search {
             bounded_text("search", text)?;
         }
@@ -228,7 +229,7 @@ impl ClusterFilter {
 impl MinCost {
     fn check(&self, scope: &AccountScope, rates: &RateCard) -> Result<CostAtLeast, ApiError> {
         if !(0.0..=MAX_AMOUNT).contains(&self.amount) {
-            return Err(invalid("amount", &format!("must be between 0 and {MAX_AMOUNT}")));
+            return Err(ApiError::invalid("amount", format!("must be between 0 and {MAX_AMOUNT}")));
         }
         let currency = currency(scope, rates, self.currency.as_deref())?;
         Ok(CostAtLeast { prices: rates.prices(&currency.to_string()), nanos: (self.amount * 1e9).round() })
@@ -239,7 +240,7 @@ impl MinCost {
 fn currency(scope: &AccountScope, rates: &RateCard, given: Option<&str>) -> Result<Currency, ApiError> {
     let today = scope.now.timestamp().div_euclid(86_400);
     let currency = given.map_or_else(|| rates.currency_on(today), str::to_owned);
-    let wrong = || invalid("currency", "must be three capital letters, as in USD");
+    let wrong = || ApiError::invalid("currency", "must be three capital letters, as in USD");
     Currency::parse(&currency).ok_or_else(wrong)
 }
 
@@ -258,7 +259,7 @@ impl PackageFilter {
         bounded_text("name", &self.name)?;
         let version = match (self.version, self.version_prefix) {
             (Some(_), Some(_)) => {
-                return Err(invalid(
+                return Err(ApiError::invalid(
                     "versionPrefix",
                     "only one of 'version' and 'versionPrefix' can be given",
                 ));
@@ -277,39 +278,23 @@ impl PackageFilter {
     }
 }
 
-/// Users whose identifiers are of this account; those of another are of nobody.
-fn of_account(scope: &AccountScope, ids: &[ID]) -> Result<Vec<UserId>, ApiError> {
-    if ids.len() > MAX_USERS {
-        return Err(invalid("users", &format!("must be at most {MAX_USERS}")));
-    }
-    let user = |id| match GlobalId::parse(id) {
-        Some(GlobalId::User(account, user)) if account == scope.account.id => Ok(user),
-        _ => Err(ApiError::NotFound("user")),
-    };
-    ids.iter().map(user).collect()
-}
-
 fn bounded_text(argument: &'static str, text: &str) -> Result<(), ApiError> {
     if !(1..=MAX_TEXT).contains(&text.chars().count()) {
-        return Err(invalid(argument, &format!("must have 1 to {MAX_TEXT} characters")));
+        return Err(ApiError::invalid(argument, format!("must have 1 to {MAX_TEXT} characters")));
     }
     // PostgreSQL takes no such text, and none is stored.
     if text.contains('\0') {
-        return Err(invalid(argument, "must not contain U+0000"));
+        return Err(ApiError::invalid(argument, "must not contain U+0000"));
     }
     Ok(())
 }
 
 fn milliseconds(argument: &'static str, seconds: f64) -> Result<i64, ApiError> {
     if !(0.0..=MAX_SECONDS).contains(&seconds) {
-        return Err(invalid(argument, &format!("must be between 0 and {MAX_SECONDS}")));
+        return Err(ApiError::invalid(argument, format!("must be between 0 and {MAX_SECONDS}")));
     }
     #[expect(clippy::cast_possible_truncation, reason = "it has been looked at")]
     Ok((seconds * 1e3).ceil() as i64)
-}
-
-fn invalid(argument: &'static str, reason: &str) -> ApiError {
-    ApiError::InvalidArgument { argument, reason: reason.to_owned() }
 }
 
 /// What a list of clusters has besides its page.

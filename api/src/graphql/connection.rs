@@ -15,7 +15,7 @@ use super::{
     scope::AccountScope,
 };
 use crate::store::{
-    AccountStore,
+    AccountStore, StoreError,
     page::{End, Key, Page, PageRequest, Sort},
 };
 
@@ -89,6 +89,17 @@ fn read_cursor(sort: impl Sort, cursor: &str) -> Option<Key> {
 
 /// How many items there are, asked only when the field is selected.
 pub(super) type TotalCount = Box<dyn Fn() -> BoxFuture<'static, Result<i64, ApiError>> + Send + Sync>;
+
+/// A total count by one statement.
+pub(super) fn counted<Count>(count: impl Fn() -> Count + Send + Sync + 'static) -> TotalCount
+where
+    Count: Future<Output = Result<u64, StoreError>> + Send + 'static,
+{
+    Box::new(move || {
+        let count = count();
+        Box::pin(async move { Ok(i64::try_from(count.await?).unwrap_or(i64::MAX)) })
+    })
+}
 
 /// A page of a list, with the fields of `More` besides those all lists have.
 pub(super) struct Connection<Node, More = EmptyFields> {

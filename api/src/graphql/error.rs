@@ -44,6 +44,11 @@ pub enum ApiError {
 pub(super) type Unsealed<T> = Option<Result<T, ApiError>>;
 
 impl ApiError {
+    /// An argument that cannot have its value.
+    pub(super) fn invalid(argument: &'static str, reason: impl Into<String>) -> Self {
+        Self::InvalidArgument { argument, reason: reason.into() }
+    }
+
     fn code(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "NOT_FOUND",

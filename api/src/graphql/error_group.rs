@@ -13,9 +13,9 @@ use entity::{
 };
 
 use super::{
-    account_list::{counted, texts},
+    argument::texts,
     cluster_list::TimeRange,
-    connection::{Connection, PageArguments, connect},
+    connection::{Connection, PageArguments, connect, counted},
     error::{ApiError, Unsealed},
     error_occurrence::ErrorOccurrence,
     error_status::ErrorGroupStatus,

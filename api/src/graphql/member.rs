@@ -9,9 +9,8 @@ use entity::{
 
 use super::{
     account::Account,
-    connection::{Connection, PageArguments},
+    connection::{Connection, PageArguments, counted},
     error::ApiError,
-    id::GlobalId,
     in_place::{Fields, InPlace},
     scope::AccountScope,
     user::User,
@@ -167,10 +166,9 @@ pub(super) async fn members(
     let request = page.request(sort)?;
     let page = scope.store.member_page(sort, &request).await?;
     let store = scope.store.clone();
-    let total = Box::new(move || {
+    let total = counted(move || {
         let store = store.clone();
-        let count = async move { Ok(i64::try_from(store.member_count().await?).unwrap_or(i64::MAX)) };
-        Box::pin(count) as _
+        async move { store.member_count().await }
     });
     Ok(Connection::new(page, sort, |row| Member::new(scope, row), total))
 }
@@ -194,7 +192,7 @@ pub(super) async fn set_member_role(
     user: &ID,
     role: MemberRole,
 ) -> Result<MemberPayload, ApiError> {
-    let user = user_of(scope, user)?;
+    let user = User::identified(scope, user)?;
     payload(scope, member::change(&scope.store, actor, user, Some(role.into())).await?, "user")
 }
 
@@ -203,18 +201,10 @@ pub(super) async fn remove_member(
     actor: UserId,
     user: &ID,
 ) -> Result<MemberPayload, ApiError> {
-    let user = user_of(scope, user)?;
+    let user = User::identified(scope, user)?;
     let mut payload = payload(scope, member::change(&scope.store, actor, user, None).await?, "user")?;
     payload.member = None;
     Ok(payload)
-}
-
-/// The user an identifier of this account names; those of another account name nobody.
-pub(super) fn user_of(scope: &AccountScope, id: &ID) -> Result<UserId, ApiError> {
-    match GlobalId::parse(id) {
-        Some(GlobalId::User(account, user)) if account == scope.account.id => Ok(user),
-        _ => Err(ApiError::NotFound("user")),
-    }
 }
 
 /// `field` is what names the member.

@@ -7,6 +7,7 @@ mod account_series;
 mod answer;
 mod answer_loaders;
 mod api_token;
+mod argument;
 mod baseline;
 mod breakdown;
 mod client;

@@ -11,7 +11,7 @@ use entity::{
 };
 
 use super::{
-    account_list::storable,
+    argument::storable,
     cluster::Cluster,
     code::CodeFrame,
     connection::{Connection, PageArguments, connect},

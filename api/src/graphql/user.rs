@@ -21,6 +21,14 @@ impl User {
         Self { scope: scope.clone(), row }
     }
 
+    /// The user an identifier of this account names; those of another account name nobody.
+    pub(super) fn identified(scope: &AccountScope, id: &ID) -> Result<UserId, ApiError> {
+        match GlobalId::parse(id) {
+            Some(GlobalId::User(account, user)) if account == scope.account.id => Ok(user),
+            _ => Err(ApiError::NotFound("user")),
+        }
+    }
+
     /// The user, if a member of the account.
     pub(super) async fn find(scope: &AccountScope, id: UserId) -> Result<Option<Self>, ApiError> {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
