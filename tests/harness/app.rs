@@ -9,7 +9,7 @@ use galvo::{
         account::Accounts,
         usage::{Folded, Rollups},
     },
-    auth::Authenticator,
+    auth::{Authenticator, Shown},
     clock::ManualClock,
     config::{CommonConfig, LogFormat, Patience, ServeConfig},
     domain::slug::Slug,
@@ -106,7 +106,10 @@ impl TestApp {
     pub async fn store_of(&self, member: &Member) -> AccountStore {
         let authenticator = Authenticator::new(self.server.store().system(), Arc::clone(&self.clock) as _);
         let credentials = format!("Bearer {}", member.secret());
-        let viewer = authenticator.viewer(Some(credentials.as_bytes())).await.unwrap();
+        let viewer = authenticator
+            .viewer(Shown { authorization: Some(credentials.as_bytes()), account: None })
+            .await
+            .unwrap();
         self.server.store().for_viewer(&viewer)
     }
 

@@ -76,6 +76,12 @@ pub struct Own<'a> {
     pub expires_at: Option<Timestamp>,
 }
 
+/// Whether a membership that ends at this time, if at all, is over.
+#[must_use]
+pub fn is_over(ends_at: Option<Timestamp>, now: Timestamp) -> bool {
+    ends_at.is_some_and(|end| end.0 <= now.0)
+}
+
 /// Whether somebody with `own` may make such a token for a member with the role `holder`; otherwise all that speaks
 /// against it.
 ///

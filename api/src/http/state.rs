@@ -2,14 +2,14 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use axum::http::{HeaderMap, HeaderValue, header};
-use entity::{api_token::Scope, ids::ApiTokenId};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use entity::api_token::Scope;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use super::{problem::Problem, query_budget::QueryBudget};
 use crate::{
     app::{ClientSpans, Reports},
-    auth::{Authenticator, Viewer},
+    auth::{Authenticator, LimitKey, Shown, Viewer},
     clock::Clock,
     config::ServeConfig,
     graphql::Schema,
@@ -23,6 +23,9 @@ const BURST_SECONDS: u32 = 10;
 /// Reports that are read and stored at one time, at the most; more are told to come back. What waits for the
 /// store is held in memory.
 const MAX_REPORTS_UNDER_WAY: usize = 64;
+
+/// Names the account a request asks for, by its short name. Whoever is a member of one only has no need of it.
+const ACCOUNT: HeaderName = HeaderName::from_static("galvo-account");
 
 /// What handlers share.
 #[derive(Clone)]
@@ -38,7 +41,7 @@ pub struct AppState {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
-    pub(super) report_quota: Arc<DefaultKeyedRateLimiter<ApiTokenId>>,
+    pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
     pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
 }
 
@@ -84,12 +87,19 @@ impl AppState {
 
     /// The viewer behind a request, whatever the credentials are for.
     pub(super) async fn signed_in(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
-        let mut values = headers.get_all(header::AUTHORIZATION).iter();
-        let authorization = values.next().map(HeaderValue::as_bytes);
-        if values.next().is_some() {
-            // Which of two would count is a matter of taste, and proxies have others.
-            return Err(Problem::unauthenticated("only one Authorization header can be sent"));
-        }
-        Ok(self.authenticator.viewer(authorization).await?)
+        let several = |_| Problem::unauthenticated("only one Authorization header can be sent");
+        let authorization = only(headers, &header::AUTHORIZATION).map_err(several)?;
+        let several = |_| Problem::malformed("only one Galvo-Account header can be sent");
+        let account = only(headers, &ACCOUNT).map_err(several)?;
+        Ok(self.authenticator.viewer(Shown { authorization, account }).await?)
     }
+}
+
+/// There are several headers of one name. Which of them would count is a matter of taste, and proxies have others.
+struct Several;
+
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Several> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next().map(HeaderValue::as_bytes);
+    if values.next().is_none() { Ok(value) } else { Err(Several) }
 }
