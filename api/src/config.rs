@@ -3,6 +3,8 @@
 //! Every wrong value is named in one go, and a `GALVO_` variable nobody knows is an error, because a misspelt
 //! setting that is silently ignored is found in production.
 
+mod jwt;
+
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -15,10 +17,23 @@ use crate::{
     store::StoreUrl,
 };
 
+use self::jwt::JwtArgs;
+pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
+
 /// Every variable the program reads.
-const VARIABLES: [&str; 15] = [
+const VARIABLES: [&str; 25] = [
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
+    "GALVO_JWKS",
+    "GALVO_JWT_ACCOUNT_CLAIM",
+    "GALVO_JWT_AUDIENCE",
+    "GALVO_JWT_ISSUER",
+    "GALVO_JWT_PROVISION",
+    "GALVO_JWT_PROVISION_ACCOUNT",
+    "GALVO_JWT_ROLE_CLAIM",
+    JWT_SECRET,
+    "GALVO_JWT_SECRET_FILE",
+    "GALVO_JWT_USER_CLAIM",
     "GALVO_LISTEN",
     "GALVO_LOG",
     "GALVO_LOG_FORMAT",
@@ -36,6 +51,9 @@ const VARIABLES: [&str; 15] = [
 
 /// The keys themselves. There is no flag for them: arguments are seen by everyone on a machine.
 const SECRET_KEY: &str = "GALVO_SECRET_KEY";
+
+/// What is shared with the issuer of JWTs. There is no flag for it either.
+const JWT_SECRET: &str = "GALVO_JWT_SECRET";
 
 /// Galvo, the open analytics server for Dask.
 #[derive(Debug, Parser)]
@@ -137,6 +155,8 @@ pub struct ServeArgs {
     /// On an empty store, make the account `default`, the user `admin` and a token, and print the token.
     #[arg(long)]
     bootstrap: bool,
+    #[command(flatten)]
+    jwt: JwtArgs,
 }
 
 /// Manage accounts.
@@ -301,6 +321,8 @@ pub struct ServeConfig {
     pub query_timeout: Duration,
     /// How long clients may take over what is expected of them.
     pub patience: Patience,
+    /// Whose JWTs are accepted, if anybody's are.
+    pub jwt: Option<JwtConfig>,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
     /// Whether the background jobs run by themselves.
@@ -470,6 +492,8 @@ impl ServeArgs {
             problems.add("query-cost-per-minute", &"must not be less than one request may cost");
         }
         let query_timeout = problems.within("query-timeout", &self.query_timeout, (0.1, 600.0));
+        #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
+        let jwt = self.jwt.read(problems, std::env::var_os(JWT_SECRET).as_deref());
         Some(ServeConfig {
             listen: listen?,
             min_report_interval: Duration::from_secs_f64(interval?),
@@ -481,6 +505,7 @@ impl ServeArgs {
             query_cost_per_minute: budget?,
             query_timeout: Duration::from_secs_f64(query_timeout?),
             patience: Patience::default(),
+            jwt,
             bootstrap: self.bootstrap,
             jobs: true,
         })

@@ -30,6 +30,7 @@ mod m20261122_000019_create_idle_policy;
 mod m20261122_000020_list_api_tokens;
 mod m20261122_000022_create_identity;
 mod m20261122_000023_extend_membership;
+mod m20261122_000024_create_invitation;
 mod tenant;
 
 /// All steps, in order.
@@ -60,6 +61,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000020_list_api_tokens::Migration),
             Box::new(m20261122_000022_create_identity::Migration),
             Box::new(m20261122_000023_extend_membership::Migration),
+            Box::new(m20261122_000024_create_invitation::Migration),
         ]
     }
 }

@@ -77,6 +77,7 @@ impl TestApp {
             query_cost_per_minute: 1_000_000_000,
             query_timeout: Duration::from_secs(30),
             patience: Patience::default(),
+            jwt: None,
             bootstrap: false,
             jobs: false,
         };

@@ -13,8 +13,12 @@
 
 mod authenticator;
 mod credential;
+mod jwks;
+mod jwt;
 mod viewer;
 
 pub use authenticator::{AuthError, Authenticator, Shown};
 pub use credential::{Credential, LimitKey};
+pub use jwks::JwksError;
+pub use jwt::JwtVerifier;
 pub use viewer::Viewer;

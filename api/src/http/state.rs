@@ -50,6 +50,7 @@ impl AppState {
     #[must_use]
     pub fn new(
         store: Store,
+        authenticator: Authenticator,
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
         config: &ServeConfig,
@@ -59,7 +60,7 @@ impl AppState {
         let schema = Schema::build();
         Self {
             system: store.system(),
-            authenticator: Authenticator::new(store.system(), Arc::clone(&clock)),
+            authenticator,
             guard: Guard::new(&schema, config.max_query_cost.into(), persisted),
             schema,
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
