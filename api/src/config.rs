@@ -7,11 +7,12 @@ mod jwt;
 
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
+use chrono::{DateTime, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use entity::{api_token::Scope, membership::Role};
 
 use crate::{
-    domain::slug::Slug,
+    domain::{claims::is_subject, slug::Slug},
     key_ring::KeySource,
     seal::{Keys, KeysError, PLAIN},
     store::StoreUrl,
@@ -184,6 +185,66 @@ pub enum UserCommand {
         /// What the user may do in it.
         #[arg(long, value_enum, default_value_t = RoleName::Member)]
         role: RoleName,
+        /// Until when a guest is one, as `2026-12-31T00:00:00Z`.
+        #[arg(long)]
+        until: Option<DateTime<Utc>>,
+    },
+    /// Give a member of an account another role, or a guest another end.
+    Role {
+        /// The user's name.
+        #[arg(value_parser = slug)]
+        name: Slug,
+        /// The account's short name.
+        #[arg(long, value_parser = slug)]
+        account: Slug,
+        /// What the user may do in it.
+        #[arg(long, value_enum)]
+        role: RoleName,
+        /// Until when a guest is one, as `2026-12-31T00:00:00Z`.
+        #[arg(long)]
+        until: Option<DateTime<Utc>>,
+    },
+    /// End a membership, and with it the user's tokens of that account.
+    Remove {
+        /// The user's name.
+        #[arg(value_parser = slug)]
+        name: Slug,
+        /// The account's short name.
+        #[arg(long, value_parser = slug)]
+        account: Slug,
+    },
+    /// Make an invitation and print its secret, alone on one line. It is not shown again.
+    Invite {
+        /// Who alone may accept it; whoever has the secret if not given.
+        #[arg(value_parser = slug)]
+        name: Option<Slug>,
+        /// The account's short name.
+        #[arg(long, value_parser = slug)]
+        account: Slug,
+        /// What the user may do in it.
+        #[arg(long, value_enum, default_value_t = RoleName::Member)]
+        role: RoleName,
+        /// Until when a guest is one, as `2026-12-31T00:00:00Z`.
+        #[arg(long)]
+        until: Option<DateTime<Utc>>,
+        /// Whom it is for, in words.
+        #[arg(long, default_value = "")]
+        label: String,
+        /// How long it can be accepted, as `12h`; at most 30d, and 7d if not given.
+        #[arg(long, value_parser = duration)]
+        expires: Option<Duration>,
+    },
+    /// Say by which name an issuer of credentials knows a user, so that its JWTs stand for that user.
+    Link {
+        /// The user's name.
+        #[arg(value_parser = slug)]
+        name: Slug,
+        /// The issuer, as `GALVO_JWT_ISSUER` names it.
+        #[arg(long)]
+        issuer: String,
+        /// What it calls the user, in the claim that says who it is.
+        #[arg(long, value_parser = subject)]
+        subject: String,
     },
 }
 
@@ -249,6 +310,8 @@ pub enum RoleName {
     Member,
     /// Reads.
     Viewer,
+    /// Reads until a given time.
+    Guest,
 }
 
 impl From<RoleName> for Role {
@@ -258,6 +321,7 @@ impl From<RoleName> for Role {
             RoleName::Admin => Self::Admin,
             RoleName::Member => Self::Member,
             RoleName::Viewer => Self::Viewer,
+            RoleName::Guest => Self::Guest,
         }
     }
 }
@@ -535,6 +599,11 @@ fn unknown_variables() -> Vec<String> {
 
 fn slug(text: &str) -> Result<Slug, &'static str> {
     text.parse()
+}
+
+fn subject(text: &str) -> Result<String, &'static str> {
+    let is_one = is_subject(text).then(|| text.to_owned());
+    is_one.ok_or("must be 1 to 255 characters, none of them a control character")
 }
 
 fn key_id(text: &str) -> Result<i64, &'static str> {

@@ -12,7 +12,7 @@ use galvo::{
     auth::{Authenticator, Shown},
     clock::ManualClock,
     config::{CommonConfig, LogFormat, Patience, ServeConfig},
-    domain::slug::Slug,
+    domain::{access::Grant, slug::Slug},
     key_ring::KeySource,
     seal::Keys,
     server::Server,
@@ -22,6 +22,9 @@ use reqwest::{Client, Method, RequestBuilder, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::Database;
+
+/// What those are who may do everything.
+const OWNER: Grant = Grant { role: Role::Owner, ends_at: None };
 
 /// A running server with a database of its own and a clock that stands still.
 pub struct TestApp {
@@ -128,7 +131,7 @@ impl TestApp {
     /// Makes a user of an account, whose token may do everything.
     pub async fn member(&self, user: &str, account: &str) -> Member {
         let (user, account): (Slug, Slug) = (user.parse().unwrap(), account.parse().unwrap());
-        self.accounts().create_user(&user, &account, Role::Owner).await.unwrap();
+        self.accounts().create_user(&user, &account, OWNER).await.unwrap();
         let mut member = Member {
             token: String::new(),
             user,
