@@ -8,6 +8,8 @@
 //! - what is a user's own, as a JWT, opens every account the user is a member of: `Authenticator::admit` finds the one
 //!   that is meant, and whether the membership is not over.
 //!
+//! Whom an issuer sends and nobody knows yet, `Authenticator::receive` may make a member before.
+//!
 //! What else a kind has to say is in [`Credential`]: whose limits count, whether it stands for the user in all accounts,
 //! and how long what is given with it may last.
 
@@ -15,6 +17,7 @@ mod authenticator;
 mod credential;
 mod jwks;
 mod jwt;
+mod newcomer;
 mod viewer;
 
 pub use authenticator::{AuthError, Authenticator, Shown};
