@@ -4,6 +4,7 @@
 //! setting that is silently ignored is found in production.
 
 mod jwt;
+mod perimeter;
 
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
@@ -18,13 +19,15 @@ use crate::{
     store::StoreUrl,
 };
 
-use self::jwt::JwtArgs;
+pub use self::perimeter::PerimeterConfig;
+use self::{jwt::JwtArgs, perimeter::PerimeterArgs};
 pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 25] = [
+const VARIABLES: [&str; 30] = [
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
+    "GALVO_FORWARDED_HEADER",
     "GALVO_JWKS",
     "GALVO_JWT_ACCOUNT_CLAIM",
     "GALVO_JWT_AUDIENCE",
@@ -44,10 +47,14 @@ const VARIABLES: [&str; 25] = [
     "GALVO_PERSISTED_DOCUMENTS",
     "GALVO_PERSISTED_DOCUMENTS_ONLY",
     "GALVO_QUERY_COST_PER_MINUTE",
+    "GALVO_QUERY_COST_PER_MINUTE_OF_ADDRESS",
     "GALVO_QUERY_TIMEOUT",
     "GALVO_REPORTS_PER_SECOND",
+    "GALVO_REPORT_BYTES_PER_MINUTE",
+    "GALVO_REPORT_BYTES_PER_MINUTE_OF_ADDRESS",
     SECRET_KEY,
     "GALVO_SECRET_KEY_FILE",
+    "GALVO_TRUSTED_PROXIES",
 ];
 
 /// The keys themselves. There is no flag for them: arguments are seen by everyone on a machine.
@@ -158,6 +165,8 @@ pub struct ServeArgs {
     bootstrap: bool,
     #[command(flatten)]
     jwt: JwtArgs,
+    #[command(flatten)]
+    perimeter: PerimeterArgs,
 }
 
 /// Manage accounts.
@@ -387,6 +396,8 @@ pub struct ServeConfig {
     pub patience: Patience,
     /// Whose JWTs are accepted, if anybody's are.
     pub jwt: Option<JwtConfig>,
+    /// What lies between the server and everybody.
+    pub perimeter: PerimeterConfig,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
     /// Whether the background jobs run by themselves.
@@ -555,6 +566,11 @@ impl ServeArgs {
         if budget.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
             problems.add("query-cost-per-minute", &"must not be less than one request may cost");
         }
+        let perimeter = self.perimeter.read(problems);
+        let of_address = perimeter.as_ref().map(|perimeter| perimeter.query_cost_per_minute_of_address);
+        if of_address.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
+            problems.add("query-cost-per-minute-of-address", &"must not be less than one request may cost");
+        }
         let query_timeout = problems.within("query-timeout", &self.query_timeout, (0.1, 600.0));
         #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
         let jwt = self.jwt.read(problems, std::env::var_os(JWT_SECRET).as_deref());
@@ -570,6 +586,7 @@ impl ServeArgs {
             query_timeout: Duration::from_secs_f64(query_timeout?),
             patience: Patience::default(),
             jwt,
+            perimeter: perimeter?,
             bootstrap: self.bootstrap,
             jobs: true,
         })

@@ -41,6 +41,8 @@ pub struct Model {
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    /// When it was last used, a minute late at the most; none if it never was.
+    pub last_used_at: Option<Timestamp>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

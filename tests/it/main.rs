@@ -5,6 +5,7 @@
 mod account_list;
 mod answer;
 mod api_token;
+mod audit_entry;
 mod breakdown;
 mod budget;
 mod cluster;

@@ -82,7 +82,7 @@ const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
 const OF_THE_USER: [&str; 2] = ["setDefaultAccount", "acceptInvitation"];
 
 /// Lists that are for those who decide on members, as `Account` has them.
-const LISTS: [&str; 3] = ["members", "tokens", "invitations"];
+const LISTS: [&str; 4] = ["members", "tokens", "invitations", "auditLog"];
 
 /// Routes, what is sent there, and the status for an owner, an admin, a member, a viewer, a guest and somebody without a
 /// token. Those that the description of the routes does not have are at the end.

@@ -1,6 +1,7 @@
 //! Tokens, as the members of an account make and end them.
 
-use entity::{Timestamp, api_token::Model, ids::UserId};
+use entity::{Timestamp, api_token::Model, audit_entry::Action, ids::UserId};
+use serde_json::{Value, json};
 
 use super::{
     account::new_token,
@@ -10,6 +11,7 @@ use crate::{
     auth::Viewer,
     domain::{
         access::{AccessError, MAX_TOKENS, Own, TokenWish, check_token},
+        audit::{Entry, Target, time_detail},
         role::manages,
         token::ApiToken,
     },
@@ -42,10 +44,23 @@ pub(crate) async fn create(
                 let TokenWish { label, scopes, expires_at } = wish;
                 let (token, row) = new_token((store.account_id(), holder), &scopes, label, expires_at, now);
                 store.add_own_api_token(row.clone()).await?;
+                let target = Target::ApiToken(row.identifier.clone());
+                let detail = token_detail(&row);
+                store.audit(Entry::done(Action::CreateToken, target, detail)).await?;
                 Ok(Ok((token, row)))
             })
         })
         .await
+}
+
+/// What of a token is written down when it is made and ended.
+pub(super) fn token_detail(token: &Model) -> Value {
+    json!({
+        "user": token.user_id,
+        "label": token.label,
+        "scopes": token.scopes,
+        "expires_at": time_detail(token.expires_at),
+    })
 }
 
 /// Ends a token. One that has ended already stays as it is.
@@ -70,6 +85,11 @@ pub(crate) async fn revoke(
                     return Ok(Err(AccessError::MemberAbove.into()));
                 }
                 store.revoke_api_token(token.id, now).await?;
+                if token.revoked_at.is_none() {
+                    let (target, detail) =
+                        (Target::ApiToken(token.identifier.clone()), token_detail(&token));
+                    store.audit(Entry::done(Action::RevokeToken, target, detail)).await?;
+                }
                 Ok(Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token }))
             })
         })

@@ -18,10 +18,12 @@ mod credential;
 mod jwks;
 mod jwt;
 mod newcomer;
+mod token_use;
 mod viewer;
 
 pub use authenticator::{AuthError, Authenticator, Shown};
 pub use credential::{Credential, LimitKey};
 pub use jwks::JwksError;
 pub use jwt::JwtVerifier;
+pub use token_use::TokenUses;
 pub use viewer::Viewer;

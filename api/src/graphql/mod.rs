@@ -8,6 +8,7 @@ mod answer;
 mod answer_loaders;
 mod api_token;
 mod argument;
+mod audit_entry;
 mod baseline;
 mod breakdown;
 mod client;

@@ -1,11 +1,17 @@
 //! Where the schema is built.
 
-use async_graphql::{Context, EmptySubscription, Request, Response, ValidationMode};
+use std::sync::Arc;
+
+use async_graphql::{Context, EmptySubscription, Pos, Request, Response, ValidationMode};
 use chrono::{DateTime, Utc};
 
-use super::{mutation::Mutation, query::Query, rate_limit::RateLimit, scope::AccountScope};
+use super::{
+    audit_entry::Refusals, error::ApiError, mutation::Mutation, query::Query, rate_limit::RateLimit,
+    scope::AccountScope,
+};
 use crate::{
     auth::Viewer,
+    domain::audit::{Actor, Origin},
     store::{Store, UserStore},
 };
 
@@ -14,7 +20,7 @@ pub(crate) const MAX_NESTING: usize = 30;
 
 /// The schema with its resolvers.
 #[derive(Clone)]
-pub struct Schema(async_graphql::Schema<Query, Mutation, EmptySubscription>);
+pub struct Schema(async_graphql::Schema<Query, Mutation, EmptySubscription>, Arc<Refusals>);
 
 /// What resolvers know of the request they work for.
 pub(super) struct RequestContext {
@@ -22,6 +28,8 @@ pub(super) struct RequestContext {
     pub(super) scope: AccountScope,
     /// The user's own view of their accounts, if the credentials are theirs.
     pub(super) user: Option<UserStore>,
+    /// The viewer as what is written down of whoever changes something.
+    pub(super) actor: Actor,
     pub(super) rate_limit: RateLimit,
 }
 
@@ -34,7 +42,7 @@ impl Schema {
             .validation_mode(ValidationMode::Fast)
             .limit_recursive_depth(MAX_NESTING + 2)
             .finish();
-        Self(schema)
+        Self(schema, Arc::default())
     }
 
     /// The schema in GraphQL's own language, as committed in `schema.graphql`.
@@ -49,12 +57,24 @@ impl Schema {
         request: Request,
         viewer: Viewer,
         rate_limit: RateLimit,
+        origin: Origin,
         store: &Store,
         now: DateTime<Utc>,
     ) -> Response {
-        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now);
+        let account = store.for_viewer(&viewer).acting(viewer.actor(origin, now.into()));
+        let scope = AccountScope::new(&viewer, account.clone(), self.1.clone(), now);
         let user = store.for_user_of(&viewer);
-        self.0.execute(request.data(RequestContext { viewer, scope, user, rate_limit })).await
+        let actor = viewer.actor(origin, now.into());
+        let context = RequestContext { viewer, scope, user, actor, rate_limit };
+        let response = self.0.execute(request.data(context)).await;
+        // Before anybody sees it. What cannot be written down is not told.
+        match account.audit_reads().await {
+            Ok(()) => response,
+            Err(error) => {
+                let error: async_graphql::Error = ApiError::from(error).into();
+                Response::from_errors(vec![error.into_server_error(Pos::default())])
+            }
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use chrono::{DateTime, Utc};
 use entity::account;
 use tokio::sync::OnceCell;
 
-use super::{error::ApiError, loaders::Reader};
-use crate::{auth::Viewer, domain::cost::RateCard, store::AccountStore};
+use super::{audit_entry::Refusals, error::ApiError, loaders::Reader};
+use crate::{auth::{LimitKey, Viewer}, domain::cost::RateCard, store::AccountStore};
 
 /// What every node holds to find its relatives. Made per request, so nothing loaded outlives one or is shared
 /// by two viewers.
@@ -26,6 +26,10 @@ pub(super) struct AccountScope {
     /// How many points of series may still be asked for.
     points: Arc<AtomicI64>,
     work: Arc<Work>,
+    /// By whom limits are counted.
+    pub(super) limit_key: LimitKey,
+    /// What was refused lately.
+    pub(super) refusals: Arc<Refusals>,
 }
 
 /// Lists or rows read by one statement at the most: as many as a page has.
@@ -74,10 +78,17 @@ pub(super) enum Costly {
 pub(super) type Loader = DataLoader<Reader, HashMapCache>;
 
 impl AccountScope {
-    pub(super) fn new(viewer: &Viewer, store: AccountStore, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(
+        viewer: &Viewer,
+        store: AccountStore,
+        refusals: Arc<Refusals>,
+        now: DateTime<Utc>,
+    ) -> Self {
         let (account, loader) = (Arc::new(viewer.account().clone()), loader(&store));
         let points = Arc::new(AtomicI64::new(MAX_POINTS));
-        Self { account, store, loader, now, rates: Arc::default(), points, work: Arc::default() }
+        let limit_key = viewer.limit_key();
+        let (rates, work) = (Arc::default(), Arc::default());
+        Self { account, store, loader, now, rates, points, work, limit_key, refusals }
     }
 
     /// The account's rates, read once for a request.

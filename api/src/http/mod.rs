@@ -1,6 +1,9 @@
 //! axum only: from bytes to what `app` and `graphql` understand, and back.
 
+mod address;
 mod body;
+mod bucket;
+mod budget;
 mod client_span;
 mod coiled;
 mod graphql;
@@ -8,7 +11,6 @@ mod health;
 mod landing;
 mod preload;
 mod problem;
-mod query_budget;
 mod report;
 mod router;
 mod state;

@@ -1,10 +1,13 @@
 //! Every address, and what all of them have in common.
 
+use std::sync::Arc;
+
 use axum::{
     Json, Router,
     extract::Request,
     http::HeaderValue,
     response::{IntoResponse, Response},
+    middleware,
     routing::get,
 };
 use tower::ServiceBuilder;
@@ -16,6 +19,7 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
+    address::{self, request_id},
     client_span, coiled, graphql, health, landing, preload, problem::Problem, report, state::AppState,
 };
 
@@ -53,6 +57,7 @@ impl utoipa::Modify for Token {
 /// All routes with their handlers.
 pub fn router(state: AppState) -> Router {
     let (described, _) = described().split_for_parts();
+    let proxies = Arc::clone(&state.proxies);
     described
         .route("/", get(landing::get))
         .route("/graphql", get(graphql::get).post(graphql::post))
@@ -69,12 +74,14 @@ pub fn router(state: AppState) -> Router {
         .with_state(state)
         .layer(
             ServiceBuilder::new()
+                .layer(middleware::from_fn_with_state(proxies, address::mark))
                 .layer(
                     TraceLayer::new_for_http()
                         // The query string holds queries and their variables.
                         .make_span_with(|request: &Request| {
                             let (method, path) = (request.method(), request.uri().path());
-                            tracing::debug_span!("request", %method, path)
+                            let id = request_id(request).map(tracing::field::display);
+                            tracing::debug_span!("request", %method, path, id)
                         })
                         // Whoever made the answer has said what failed, and why.
                         .on_failure(()),

@@ -6,12 +6,13 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use entity::api_token::Scope;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::{problem::Problem, query_budget::QueryBudget};
+use super::{budget::Budget, problem::Problem};
 use crate::{
     app::{ClientSpans, Reports},
     auth::{Authenticator, LimitKey, Shown, Viewer},
     clock::Clock,
     config::ServeConfig,
+    domain::address::Proxies,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
     store::{Store, SystemStore},
@@ -35,7 +36,8 @@ pub struct AppState {
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
     pub(super) guard: Guard,
-    pub(super) query_budget: Arc<QueryBudget>,
+    pub(super) query_budget: Arc<Budget>,
+    pub(super) report_budget: Arc<Budget>,
     pub(super) query_timeout: Duration,
     pub(super) body_patience: Duration,
     pub(super) clock: Arc<dyn Clock>,
@@ -43,6 +45,7 @@ pub struct AppState {
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
     pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
+    pub(super) proxies: Arc<Proxies>,
 }
 
 impl AppState {
@@ -64,7 +67,14 @@ impl AppState {
             guard: Guard::new(&schema, config.max_query_cost.into(), persisted),
             schema,
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
-            query_budget: Arc::new(QueryBudget::new(config.query_cost_per_minute)),
+            query_budget: Arc::new(Budget::of_queries(
+                config.query_cost_per_minute,
+                config.perimeter.query_cost_per_minute_of_address,
+            )),
+            report_budget: Arc::new(Budget::of_reports(
+                config.perimeter.report_bytes_per_minute,
+                config.perimeter.report_bytes_per_minute_of_address,
+            )),
             query_timeout: config.query_timeout,
             body_patience: config.patience.body,
             reports: Reports::new(
@@ -74,6 +84,7 @@ impl AppState {
             ),
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
+            proxies: Arc::new(config.perimeter.proxies.clone()),
             clock,
             store,
         }

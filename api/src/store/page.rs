@@ -4,7 +4,7 @@
 //! values, `(started_at, id) < (?, ?)`, which is a range of the index on SQLite and PostgreSQL alike.
 
 use entity::ids::{
-    ApiTokenId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, InvitationId,
+    ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, InvitationId,
     KeyTime, LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
 };
 use sea_orm::{
@@ -137,6 +137,7 @@ uuid_key_part!(
     ClientId,
     SpanId,
     ApiTokenId,
+    AuditEntryId,
     InvitationId,
     UserId
 );
