@@ -19,12 +19,13 @@ use crate::{
     store::StoreUrl,
 };
 
+pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 pub use self::perimeter::PerimeterConfig;
 use self::{jwt::JwtArgs, perimeter::PerimeterArgs};
-pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 30] = [
+const VARIABLES: [&str; 31] = [
+    "GALVO_CORS_ORIGINS",
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
     "GALVO_FORWARDED_HEADER",

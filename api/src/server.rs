@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{
     app::account::{AccountError, Accounts},
-    auth::{TokenUses, Authenticator, JwksError, JwtVerifier},
+    auth::{Authenticator, JwksError, JwtVerifier, TokenUses},
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
@@ -118,7 +118,17 @@ impl Server {
         };
         let serving =
             tokio::spawn(http::serve(listener, router, serve.max_connections, serve.patience, stopped));
-        Ok(Self { address, bootstrap_token, store, jobs, running_jobs, token_uses, writing_uses, stop, serving })
+        Ok(Self {
+            address,
+            bootstrap_token,
+            store,
+            jobs,
+            running_jobs,
+            token_uses,
+            writing_uses,
+            stop,
+            serving,
+        })
     }
 
     /// Where it listens.

@@ -264,8 +264,7 @@ async fn what_a_mutation_does_is_written_down_with_it() {
         let answer: Value = response.json().await.unwrap();
         assert_eq!(answer.get("errors"), None, "{mutation}: {answer}");
         let made = &answer["data"]["result"]["made"];
-        words.last_mut().unwrap().1 =
-            made.get("identifier").unwrap_or(&made["user"]["identifier"]).clone();
+        words.last_mut().unwrap().1 = made.get("identifier").unwrap_or(&made["user"]["identifier"]).clone();
         let entries = log(&ada, json!({})).await;
         assert_eq!(entries.len(), before + 1, "{mutation} has one entry");
         before += 1;
@@ -391,7 +390,8 @@ async fn what_is_tried_without_the_right_to_it_is_written_down_once_a_minute() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let reader = ada.with_token(ada.token(&[Scope::Read], None).await);
-    let remove = "mutation { setDataPolicy(input: { class: LOGS, accepted: false }) { userErrors { code } } }";
+    let remove =
+        "mutation { setDataPolicy(input: { class: LOGS, accepted: false }) { userErrors { code } } }";
     let refused = json!({ "outcome": "REFUSED" });
     for _ in 0..3 {
         assert_eq!(reader.ask(remove, json!({})).await["errors"][0]["extensions"]["code"], "FORBIDDEN");
@@ -437,7 +437,10 @@ async fn reading_code_is_written_down_once_a_request() {
     let read = log(&ada, json!({ "action": "READ_CODE" })).await;
     assert_eq!(read.len(), 1);
     assert_eq!(read[0]["detail"], json!({ "texts": 2 }), "each was decrypted where it was asked for");
-    assert_eq!(entries.len(), before + 1 + read.len() + log(&ada, json!({ "action": "READ_PROFILES" })).await.len());
+    assert_eq!(
+        entries.len(),
+        before + 1 + read.len() + log(&ada, json!({ "action": "READ_PROFILES" })).await.len()
+    );
     app.stop().await;
 }
 
@@ -446,7 +449,9 @@ async fn the_log_is_for_admins_and_found_by_what_is_asked() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let cluster = ada.reported(&report()).await;
-    let id = ada.query(&format!("{{ cluster(id: \"{cluster}\") {{ id }} }}"), json!({})).await["cluster"]["id"].clone();
+    let id =
+        ada.query(&format!("{{ cluster(id: \"{cluster}\") {{ id }} }}"), json!({})).await["cluster"]["id"]
+            .clone();
     let tags = "mutation($id: ID!) { setClusterTags(cluster: $id, tags: []) { userErrors { message } } }";
     app.set_clock("2026-11-20T12:00:10Z");
     ada.query(tags, json!({ "id": id })).await;

@@ -169,7 +169,10 @@ impl Accounts {
             created_at: now,
         };
         let taken = format!("'{subject}' of '{issuer}'");
-        self.store.add_identity(identity, &Actor::operator(now)).await.map_err(|error| taken_if_conflict(error, taken))
+        self.store
+            .add_identity(identity, &Actor::operator(now))
+            .await
+            .map_err(|error| taken_if_conflict(error, taken))
     }
 
     /// Makes a token for a member of an account. The answer is the only place its secret is ever in.

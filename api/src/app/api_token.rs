@@ -86,8 +86,7 @@ pub(crate) async fn revoke(
                 }
                 store.revoke_api_token(token.id, now).await?;
                 if token.revoked_at.is_none() {
-                    let (target, detail) =
-                        (Target::ApiToken(token.identifier.clone()), token_detail(&token));
+                    let (target, detail) = (Target::ApiToken(token.identifier.clone()), token_detail(&token));
                     store.audit(Entry::done(Action::RevokeToken, target, detail)).await?;
                 }
                 Ok(Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token }))

@@ -13,8 +13,8 @@ use serde_json::json;
 
 use crate::{
     domain::{
-        audit::{Entry, Target, membership_detail},
         access::{AccessError, Grant, MAX_MEMBERS, check_change, check_grant},
+        audit::{Entry, Target, membership_detail},
         slug::Slug,
         user::new_user,
     },

@@ -1,5 +1,6 @@
 //! Settings of what lies between the server and everybody: proxies, other sites, and what one address may take.
 
+use axum::http::HeaderValue;
 use clap::Args;
 
 use super::Problems;
@@ -11,6 +12,10 @@ pub(super) struct PerimeterArgs {
     /// Proxies that may say which address a request comes from: networks as `10.0.0.0/8`, with commas between them.
     #[arg(long, env = "GALVO_TRUSTED_PROXIES", default_value = "", value_name = "NETWORKS")]
     trusted_proxies: String,
+    /// Sites whose pages may ask this server from a browser: origins as `https://example.com`, with commas between them.
+    /// Their pages need a token; what a browser keeps is not sent along.
+    #[arg(long, env = "GALVO_CORS_ORIGINS", default_value = "", value_name = "ORIGINS")]
+    cors_origins: String,
     /// The header in which they say it: `x-forwarded-for` or `forwarded`. They must write it themselves.
     #[arg(long, env = "GALVO_FORWARDED_HEADER", default_value = "x-forwarded-for")]
     forwarded_header: String,
@@ -31,6 +36,8 @@ pub(super) struct PerimeterArgs {
 pub struct PerimeterConfig {
     /// Who may say which address a request comes from.
     pub proxies: Proxies,
+    /// Sites whose pages may ask from a browser.
+    pub cors_origins: Vec<HeaderValue>,
     /// What the GraphQL requests from one address may cost in a minute.
     pub query_cost_per_minute_of_address: u32,
     /// Bytes of reports taken in a minute from one token.
@@ -44,6 +51,7 @@ impl Default for PerimeterConfig {
     fn default() -> Self {
         Self {
             proxies: Proxies::default(),
+            cors_origins: Vec::new(),
             query_cost_per_minute_of_address: u32::MAX,
             report_bytes_per_minute: 1 << 50,
             report_bytes_per_minute_of_address: 1 << 50,
@@ -57,6 +65,10 @@ impl PerimeterArgs {
         let networks = self.trusted_proxies.split(',').map(str::trim).filter(|text| !text.is_empty());
         let networks: Option<Vec<Network>> =
             networks.map(|text| problems.read("trusted-proxies", text)).collect();
+        let origins = self.cors_origins.split(',').map(str::trim).filter(|text| !text.is_empty());
+        let origins: Option<Vec<HeaderValue>> = origins
+            .map(|text| origin(text).map_err(|problem| problems.add("cors-origins", &problem)).ok())
+            .collect();
         let header = match self.forwarded_header.to_ascii_lowercase().as_str() {
             "x-forwarded-for" => Some(ForwardedHeader::XForwardedFor),
             "forwarded" => Some(ForwardedHeader::Forwarded),
@@ -76,9 +88,38 @@ impl PerimeterArgs {
         );
         Some(PerimeterConfig {
             proxies: Proxies::new(networks?, header?),
+            cors_origins: origins?,
             query_cost_per_minute_of_address: points?,
             report_bytes_per_minute: of_token?,
             report_bytes_per_minute_of_address: of_address?,
         })
+    }
+}
+
+/// An origin as browsers write it: nothing else would ever be the same.
+fn origin(text: &str) -> Result<HeaderValue, &'static str> {
+    let wrong = "must be origins as in https://example.com or http://localhost:3000, each named: '*' is none";
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or(wrong)?;
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:[]".contains(c);
+    if host.is_empty() || !host.chars().all(fits) {
+        return Err(wrong);
+    }
+    HeaderValue::from_str(text).map_err(|_| wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_exact() {
+        for text in ["https://example.com", "http://localhost:3000", "http://[::1]:8000"] {
+            assert_eq!(origin(text).map_err(str::to_owned), Ok(HeaderValue::from_static(text)));
+        }
+        for text in
+            ["*", "https://*", "https://example.com/", "example.com", "https://", "https://Example.com"]
+        {
+            assert!(origin(text).is_err(), "{text}");
+        }
     }
 }

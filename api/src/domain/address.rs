@@ -21,7 +21,8 @@ impl FromStr for Network {
     type Err = NoNetwork;
 
     fn from_str(text: &str) -> Result<Self, NoNetwork> {
-        let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let (address, bits) =
+            text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| NoNetwork)?;
         let width = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(width), |bits| bits.parse().map_err(|_| NoNetwork))?;
@@ -174,7 +175,11 @@ mod tests {
         assert_eq!(x("192.0.2.1", &["203.0.113.9"]), "192.0.2.1", "anybody can send the header");
         assert_eq!(x("10.0.0.1", &[]), "10.0.0.1");
         assert_eq!(x("10.0.0.1", &["203.0.113.9"]), "203.0.113.9");
-        assert_eq!(x("10.0.0.1", &["198.51.100.1, 203.0.113.9"]), "203.0.113.9", "the first was said by the client");
+        assert_eq!(
+            x("10.0.0.1", &["198.51.100.1, 203.0.113.9"]),
+            "203.0.113.9",
+            "the first was said by the client"
+        );
         assert_eq!(x("10.0.0.1", &["198.51.100.1", "203.0.113.9, 10.0.0.2"]), "203.0.113.9");
         assert_eq!(x("10.0.0.1", &["unknown, 10.0.0.2"]), "10.0.0.2");
         assert_eq!(x("10.0.0.1", &["203.0.113.9:4711"]), "203.0.113.9");

@@ -109,7 +109,8 @@ pub struct Day(pub i64);
 
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let day = u64::try_from(self.0).ok().and_then(|day| NaiveDate::default().checked_add_days(Days::new(day)));
+        let day =
+            u64::try_from(self.0).ok().and_then(|day| NaiveDate::default().checked_add_days(Days::new(day)));
         match day {
             Some(day) => write!(f, "{day}"),
             None => write!(f, "day {}", self.0),

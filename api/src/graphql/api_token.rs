@@ -86,15 +86,7 @@ impl ApiToken {
 
 impl InPlace for ApiToken {
     const AT_HAND: Fields =
-        Fields::Only(&[
-        "identifier",
-        "label",
-        "scopes",
-        "createdAt",
-        "expiresAt",
-        "lastUsedAt",
-        "revokedAt",
-    ]);
+        Fields::Only(&["identifier", "label", "scopes", "createdAt", "expiresAt", "lastUsedAt", "revokedAt"]);
 }
 
 /// A token to be made.

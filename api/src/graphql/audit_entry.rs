@@ -321,7 +321,12 @@ impl Refusals {
 
 impl AccountScope {
     /// Writes down that something was tried that is refused.
-    pub(super) async fn refused(&self, action: Action, target: Target, detail: Value) -> Result<(), ApiError> {
+    pub(super) async fn refused(
+        &self,
+        action: Action,
+        target: Target,
+        detail: Value,
+    ) -> Result<(), ApiError> {
         if self.refusals.is_new(self.limit_key, action, self.now) {
             self.store.audit_refusal(Entry::refused(action, target, detail)).await?;
         }

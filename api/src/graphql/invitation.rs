@@ -222,8 +222,7 @@ pub(super) async fn revoke_invitation(
             user_errors: Vec::new(),
         }),
         Err(refusal) => {
-            let user_errors =
-                scope.refused_by(attempt, refusal, "invitation", |_| "identifier").await?;
+            let user_errors = scope.refused_by(attempt, refusal, "invitation", |_| "identifier").await?;
             Ok(RevokeInvitationPayload { invitation: None, user_errors })
         }
     }

@@ -142,7 +142,13 @@ impl Mutation {
             DateTime<Utc>,
         >,
     ) -> Result<MemberPayload, ApiError> {
-        member::set_member_role(admin_for(context, Action::SetMemberRole).await?, actor(context), &user, (role, until)).await
+        member::set_member_role(
+            admin_for(context, Action::SetMemberRole).await?,
+            actor(context),
+            &user,
+            (role, until),
+        )
+        .await
     }
 
     /// Ends a membership, and with it at once all tokens of the member. What the member's clusters reported stays. The last
@@ -161,7 +167,8 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "Who, and as what.")] input: InviteMemberInput,
     ) -> Result<InviteMemberPayload, ApiError> {
-        invitation::invite_member(admin_for(context, Action::InviteMember).await?, actor(context), input).await
+        invitation::invite_member(admin_for(context, Action::InviteMember).await?, actor(context), input)
+            .await
     }
 
     /// Ends an invitation at once; one that has ended, or was accepted, stays as it is.
@@ -170,7 +177,12 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The public half: what stands in front of the dash.")] identifier: String,
     ) -> Result<RevokeInvitationPayload, ApiError> {
-        invitation::revoke_invitation(admin_for(context, Action::RevokeInvitation).await?, actor(context), identifier).await
+        invitation::revoke_invitation(
+            admin_for(context, Action::RevokeInvitation).await?,
+            actor(context),
+            identifier,
+        )
+        .await
     }
 
     /// Makes the viewer a member of the account that made an invitation. It needs no role anywhere, but credentials that are

@@ -11,7 +11,11 @@ use entity::account;
 use tokio::sync::OnceCell;
 
 use super::{audit_entry::Refusals, error::ApiError, loaders::Reader};
-use crate::{auth::{LimitKey, Viewer}, domain::cost::RateCard, store::AccountStore};
+use crate::{
+    auth::{LimitKey, Viewer},
+    domain::cost::RateCard,
+    store::AccountStore,
+};
 
 /// What every node holds to find its relatives. Made per request, so nothing loaded outlives one or is shared
 /// by two viewers.

@@ -103,8 +103,7 @@ mod tests {
     fn a_bucket_fills_again() {
         let (buckets, now) = (Buckets::new(6_000), Instant::now());
         buckets.pour(&mut buckets.buckets(), &1, 6_000, now);
-        let missing =
-            |milliseconds| buckets.level_at(&1, now + Duration::from_millis(milliseconds)).missing;
+        let missing = |milliseconds| buckets.level_at(&1, now + Duration::from_millis(milliseconds)).missing;
         assert_eq!((missing(0), missing(10), missing(15), missing(60_000)), (6_000, 5_999, 5_999, 0));
     }
 

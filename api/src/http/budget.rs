@@ -82,9 +82,8 @@ impl Budget {
             return Err(self.refusal("from this address", address, wait, cost));
         }
         let taken = self.of_key.take(&taker.key, cost);
-        let level = taken.map_err(|level| {
-            self.refusal("with this token", level, self.of_key.wait(level, cost), cost)
-        })?;
+        let level = taken
+            .map_err(|level| self.refusal("with this token", level, self.of_key.wait(level, cost), cost))?;
         self.of_address.overdraw(&taker.address, cost);
         let signed = |points| i64::try_from(points).unwrap_or(i64::MAX);
         let full_in = signed(u64::try_from(level.full_in.as_millis()).unwrap_or(u64::MAX));
@@ -107,12 +106,22 @@ impl Budget {
         let (key, address) = self.levels(taker);
         let headers = response.headers_mut();
         let unit = self.unit;
-        set(headers, RATE_LIMIT_POLICY, |name, level: Level| {
-            format!("\"{name}\";q={};w=60;qu=\"{unit}\"", level.limit)
-        }, key, address);
-        set(headers, RATE_LIMIT, |name, level: Level| {
-            format!("\"{name}\";r={};t={}", level.remaining(), whole_seconds(level.full_in))
-        }, key, address);
+        set(
+            headers,
+            RATE_LIMIT_POLICY,
+            |name, level: Level| format!("\"{name}\";q={};w=60;qu=\"{unit}\"", level.limit),
+            key,
+            address,
+        );
+        set(
+            headers,
+            RATE_LIMIT,
+            |name, level: Level| {
+                format!("\"{name}\";r={};t={}", level.remaining(), whole_seconds(level.full_in))
+            },
+            key,
+            address,
+        );
         response
     }
 

@@ -221,7 +221,8 @@ async fn execute(
     let left = state.query_budget.take(taker, guarded.cost, state.clock.timestamp())?;
     let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
     let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());
-    let run = Box::pin(async move { schema.execute(guarded.request, viewer, left, origin, &store, now).await });
+    let run =
+        Box::pin(async move { schema.execute(guarded.request, viewer, left, origin, &store, now).await });
     let response = if guarded.is_query {
         tokio::time::timeout(state.query_timeout, unharmed(run))
             .await

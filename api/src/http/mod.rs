@@ -9,6 +9,7 @@ mod coiled;
 mod graphql;
 mod health;
 mod landing;
+mod policy;
 mod preload;
 mod problem;
 mod report;

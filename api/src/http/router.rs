@@ -5,13 +5,12 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     extract::Request,
-    http::HeaderValue,
-    response::{IntoResponse, Response},
     middleware,
+    response::{IntoResponse, Response},
     routing::get,
 };
-use tower::ServiceBuilder;
-use tower_http::{catch_panic::CatchPanicLayer, set_header::SetResponseHeaderLayer, trace::TraceLayer};
+use tower::{ServiceBuilder, util::option_layer};
+use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
 use utoipa::{
     OpenApi,
     openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
@@ -20,7 +19,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     address::{self, request_id},
-    client_span, coiled, graphql, health, landing, preload, problem::Problem, report, state::AppState,
+    client_span, coiled, graphql, health, landing, policy, preload,
+    problem::Problem,
+    report,
+    state::AppState,
 };
 
 /// The REST routes' description, without the routes.
@@ -58,6 +60,7 @@ impl utoipa::Modify for Token {
 pub fn router(state: AppState) -> Router {
     let (described, _) = described().split_for_parts();
     let proxies = Arc::clone(&state.proxies);
+    let cors = policy::cors(&state.cors_origins);
     described
         .route("/", get(landing::get))
         .route("/graphql", get(graphql::get).post(graphql::post))
@@ -86,10 +89,7 @@ pub fn router(state: AppState) -> Router {
                         // Whoever made the answer has said what failed, and why.
                         .on_failure(()),
                 )
-                .layer(SetResponseHeaderLayer::if_not_present(
-                    axum::http::header::X_CONTENT_TYPE_OPTIONS,
-                    HeaderValue::from_static("nosniff"),
-                ))
+                .layer(option_layer(cors))
                 .layer(CatchPanicLayer::custom(panicked)),
         )
 }

@@ -46,6 +46,7 @@ pub struct AppState {
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
     pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
     pub(super) proxies: Arc<Proxies>,
+    pub(super) cors_origins: Arc<[HeaderValue]>,
 }
 
 impl AppState {
@@ -84,6 +85,7 @@ impl AppState {
             ),
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
+            cors_origins: config.perimeter.cors_origins.clone().into(),
             proxies: Arc::new(config.perimeter.proxies.clone()),
             clock,
             store,

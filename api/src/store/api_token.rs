@@ -81,14 +81,12 @@ impl SystemStore {
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.api_token.record_uses", skip_all)]
-    pub(crate) async fn record_token_uses(
-        &self,
-        uses: &[(ApiTokenId, Timestamp)],
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn record_token_uses(&self, uses: &[(ApiTokenId, Timestamp)]) -> Result<(), StoreError> {
         for some in uses.chunks(USES) {
             let at = || -> Expr {
                 let begun = CaseStatement::new();
-                let cases = some.iter().fold(begun, |cases, (token, at)| cases.case(Column::Id.eq(*token), *at));
+                let cases =
+                    some.iter().fold(begun, |cases, (token, at)| cases.case(Column::Id.eq(*token), *at));
                 cases.finally(Expr::col(Column::LastUsedAt)).into()
             };
             let earlier = Column::LastUsedAt.is_null().or(Expr::col(Column::LastUsedAt).lt(at()));

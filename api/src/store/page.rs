@@ -4,8 +4,8 @@
 //! values, `(started_at, id) < (?, ?)`, which is a range of the index on SQLite and PostgreSQL alike.
 
 use entity::ids::{
-    ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, InvitationId,
-    KeyTime, LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
+    ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId,
+    InvitationId, KeyTime, LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
 };
 use sea_orm::{
     ConnectionTrait, EntityTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,

@@ -7,7 +7,9 @@ use entity::{
     ids::{AccountId, UserId},
     user,
 };
-use sea_orm::{ActiveModelTrait, DatabaseConnection, EntityTrait, IntoActiveModel, QuerySelect, TransactionTrait};
+use sea_orm::{
+    ActiveModelTrait, DatabaseConnection, EntityTrait, IntoActiveModel, QuerySelect, TransactionTrait,
+};
 use serde_json::json;
 
 use super::{
