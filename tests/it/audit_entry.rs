@@ -424,11 +424,11 @@ async fn reading_code_is_written_down_once_a_request() {
     let reads = json!({ "target": null });
     let before = log(&ada, reads.clone()).await.len();
     let reader = ada.with_token(ada.token(&[Scope::Read], None).await);
-    let names = "{ viewer { account { clusters { nodes { spans { nodes { name } } } } } } }";
+    let names = "{ viewer { account { clusters { nodes { spans { nodes { path } } } } } } }";
     reader.query(names, json!({})).await;
     assert_eq!(log(&ada, reads.clone()).await.len(), before + 1, "the token is all that is new");
     let code = "{ viewer { account { clusters { nodes { spans { nodes { code { snippet { text } } } }
-        again: spans { nodes { code { snippet { text hash } } } } profile { totalSamples } } } } } }";
+        again: spans { nodes { code { snippet { text hash } } } } profile { windows } } } } } }";
     let answer = reader.ask(code, json!({})).await;
     assert!(answer.to_string().contains("x = 1"), "{answer}");
     let entries = log(&ada, json!({})).await;

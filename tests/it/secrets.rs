@@ -23,10 +23,12 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
     let store = directory.path().join("store");
     fs::create_dir(&store).unwrap();
     let url = format!("sqlite://{}?mode=rwc", store.join("galvo.db").display());
-    let arguments = ["serve", "--database-url", &url, "--listen", "127.0.0.1:0", "--log", "trace", "--bootstrap"];
+    let arguments =
+        ["serve", "--database-url", &url, "--listen", "127.0.0.1:0", "--log", "trace", "--bootstrap"];
     let mut command = Program::command(&arguments);
     let shared = std::str::from_utf8(SHARED_SECRET).unwrap();
-    let settings = [("GALVO_JWT_SECRET", shared), ("GALVO_JWT_ISSUER", ISSUER), ("GALVO_JWT_AUDIENCE", AUDIENCE)];
+    let settings =
+        [("GALVO_JWT_SECRET", shared), ("GALVO_JWT_ISSUER", ISSUER), ("GALVO_JWT_AUDIENCE", AUDIENCE)];
     command.stderr(Stdio::from(fs::File::create(&log).unwrap())).envs(settings);
     let mut server = Program::spawn(&mut command).await;
     let token = loop {
@@ -46,7 +48,8 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
     };
     let made = ask(&token, "mutation { createToken(input: { scopes: [READ] }) { secret } }", json!({})).await;
     let made = secret_of(&made, "createToken");
-    let invited = ask(&token, "mutation { inviteMember(input: { role: VIEWER }) { secret } }", json!({})).await;
+    let invited =
+        ask(&token, "mutation { inviteMember(input: { role: VIEWER }) { secret } }", json!({})).await;
     let invited = secret_of(&invited, "inviteMember");
     let jwt = SigningKey::Shared.sign(None, &claims("nobody"));
     let wrong = format!("{}-guessed-by-somebody-who-does-not-know", token.split('-').next().unwrap());
@@ -57,7 +60,8 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
             invitations { nodes { identifier label } } auditLog(first: 100) { nodes { action detail target { id } } } } } }";
         answers += &ask(credentials, everything, json!({})).await;
         answers += &ask(credentials, "{ nonsense }", json!({})).await;
-        let accept = "mutation($secret: String!) { acceptInvitation(secret: $secret) { userErrors { message } } }";
+        let accept =
+            "mutation($secret: String!) { acceptInvitation(secret: $secret) { userErrors { message } } }";
         answers += &ask(credentials, accept, json!({ "secret": invited })).await;
         for path in ["/api/v2/user/me", "/api/v2/user/me/memberships", "/nowhere", "/readyz"] {
             let request = client.get(server.url(path)).bearer_auth(credentials);
@@ -70,7 +74,8 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
     let log = fs::read(&log).unwrap();
     assert!(holds(&log, "TRACE") && holds(&log, "listening"), "the log tells everything");
     let key = fs::read_to_string(store.join("galvo.db.key")).unwrap();
-    let key = key.split(|c: char| c == ',' || c.is_whitespace()).max_by_key(|word| word.len()).unwrap().to_owned();
+    let key =
+        key.split(|c: char| c == ',' || c.is_whitespace()).max_by_key(|word| word.len()).unwrap().to_owned();
     let half = |token: &str| token.split_once('-').unwrap().1.to_owned();
     let signature = jwt.rsplit('.').next().unwrap().to_owned();
     for (what, secret) in [

@@ -305,7 +305,6 @@ impl Account {
     /// What was done in it and by whom, the newest first: every change, by members or operators, what was tried without the
     /// right to it, and who read code. Nothing of it is ever changed or removed. Null, with an error, for a token without the
     /// scope `admin`.
-    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn audit_log(
         &self,
         context: &Context<'_>,

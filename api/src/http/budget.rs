@@ -81,7 +81,7 @@ impl Budget {
             let wait = self.of_address.wait(address, cost);
             return Err(self.refusal("from this address", address, wait, cost));
         }
-        let taken = self.of_key.take(&taker.key, cost);
+        let outcome = self.of_key.take(&taker.key, cost);
         let level = taken
             .map_err(|level| self.refusal("with this token", level, self.of_key.wait(level, cost), cost))?;
         self.of_address.overdraw(&taker.address, cost);

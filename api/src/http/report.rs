@@ -61,8 +61,8 @@ pub(super) async fn post(
 ) -> Result<Response, Problem> {
     let viewer = state.viewer(&headers, Scope::Ingest).await?;
     let taker = Taker::new(viewer.limit_key(), origin.address);
-    let taken = take(&state, &viewer, taker, &headers, body).await;
-    Ok(state.report_budget.tell(taker, taken.map(Json).into_response()))
+    let outcome = take(&state, &viewer, taker, &headers, body).await;
+    Ok(state.report_budget.tell(taker, outcome.map(Json).into_response()))
 }
 
 async fn take(

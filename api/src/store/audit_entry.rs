@@ -106,7 +106,7 @@ impl AccountStore {
             }
             None => None,
         };
-        let row = Model { token_identifier: token, ..row(self.account_id(), actor, entry) };
+        let row = Model { token_identifier: token, ..row(self.account_id(), actor, &entry) };
         self.insert::<Entity>(vec![row], &OnConflict::new().do_nothing().to_owned()).await?;
         Ok(())
     }
@@ -184,12 +184,12 @@ pub(super) async fn add(
     actor: &Actor,
     entry: Entry,
 ) -> Result<(), StoreError> {
-    let row = row(account, actor, entry).into_active_model().reset_all();
+    let row = row(account, actor, &entry).into_active_model().reset_all();
     Entity::insert_many([row]).exec_without_returning(connection).await?;
     Ok(())
 }
 
-fn row(account: AccountId, actor: &Actor, entry: Entry) -> Model {
+fn row(account: AccountId, actor: &Actor, entry: &Entry) -> Model {
     let (user_id, user_name) = actor.user.clone().unzip();
     Model {
         account_id: account,
