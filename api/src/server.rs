@@ -36,7 +36,7 @@ pub struct Server {
     jobs: Arc<Jobs>,
     running_jobs: Option<RunningJobs>,
     token_uses: TokenUses,
-    writing_uses: JoinHandle<()>,
+    writing_uses: Option<JoinHandle<()>>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
@@ -108,7 +108,8 @@ impl Server {
         let listener = TcpListener::bind(serve.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
-        let writing_uses = tokio::spawn(token_uses.clone().write_down_now_and_then());
+        // Like the jobs: tests count statements, and write when they say so.
+        let writing_uses = serve.jobs.then(|| tokio::spawn(token_uses.clone().write_down_now_and_then()));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
         let router = router(AppState::new(store.clone(), authenticator, persisted, clock, serve));
         let (stop, stopped) = oneshot::channel();
@@ -177,7 +178,9 @@ impl Server {
             serving.abort();
             Ok(())
         });
-        writing_uses.abort();
+        if let Some(writing) = writing_uses {
+            writing.abort();
+        }
         if let Err(error) = token_uses.write_down().await {
             tracing::warn!(error = %Chain(&error), "when tokens were last used was not written down");
         }

@@ -82,7 +82,7 @@ impl Budget {
             return Err(self.refusal("from this address", address, wait, cost));
         }
         let outcome = self.of_key.take(&taker.key, cost);
-        let level = taken
+        let level = outcome
             .map_err(|level| self.refusal("with this token", level, self.of_key.wait(level, cost), cost))?;
         self.of_address.overdraw(&taker.address, cost);
         let signed = |points| i64::try_from(points).unwrap_or(i64::MAX);
