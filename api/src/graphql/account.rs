@@ -19,7 +19,7 @@ use super::{
     function::{self, Function},
     id::GlobalId,
     idle_policy::IdlePolicy,
-    list::Items,
+    in_place::Items,
     member::{self, Member},
     mutation::admin,
     profile::Profile,

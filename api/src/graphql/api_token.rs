@@ -7,7 +7,7 @@ use entity::api_token::{Model, Scope};
 use super::{
     connection::{Connection, PageArguments, counted},
     error::ApiError,
-    in_place::{Fields, InPlace},
+    in_place::in_place,
     member::AccessUserError,
     scope::AccountScope,
     user::User,
@@ -74,10 +74,7 @@ impl ApiToken {
     }
 }
 
-impl InPlace for ApiToken {
-    const AT_HAND: Fields =
-        Fields::Only(&["identifier", "label", "scopes", "createdAt", "expiresAt", "revokedAt"]);
-}
+in_place! { ApiToken: identifier, label, scopes, created_at, expires_at, revoked_at }
 
 /// A token to be made.
 #[derive(InputObject)]

@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 
 use super::{
     error::ApiError,
-    in_place::{Fields, InPlace, Inside, Placed, at_hand},
-    list::Items,
+    in_place::{Asked, InPlace, Items, Placed, Step},
+    json::Leaf,
     loaders::{CountOf, PageOf, ParentList},
     scalar::BigInt,
     scope::AccountScope,
@@ -180,7 +180,7 @@ impl<Node: ObjectType, More: ObjectType> TypeName for Connection<Node, More> {
 
 /// A page of a list, paged as Relay's cursor connections.
 #[Object(name_type)]
-impl<Node: InPlace, More: ObjectType> Connection<Node, More> {
+impl<Node: InPlace + 'static, More: ObjectType> Connection<Node, More> {
     /// The items with their cursors.
     async fn edges(&self) -> Items<&Edge<Node>> {
         Items(self.edges.iter().collect())
@@ -222,7 +222,7 @@ impl<Node: OutputType> TypeName for Edge<Node> {
 
 /// An item of a list with its cursor.
 #[Object(name_type)]
-impl<Node: InPlace> Edge<Node> {
+impl<Node: InPlace + 'static> Edge<Node> {
     /// Where the item stands: give it as `after` or `before` to page on from here.
     async fn cursor(&self) -> &str {
         &self.cursor
@@ -234,9 +234,17 @@ impl<Node: InPlace> Edge<Node> {
     }
 }
 
-impl<Node: InPlace> InPlace for Edge<Node> {
-    const AT_HAND: Fields = Fields::Only(&["cursor"]);
-    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("node", at_hand::<Node>)];
+impl<Node: InPlace + 'static> InPlace for Edge<Node> {
+    fn step(asked: &Asked<'_, '_>) -> Option<Step<Self>> {
+        if asked.is("cursor") {
+            return Some(Box::new(|edge, _, json| edge.cursor.put(json)));
+        }
+        if asked.is("node") {
+            let plan = asked.inside::<Node>()?;
+            return Some(Box::new(move |edge, context, json| plan.write(&edge.node, context, json)));
+        }
+        None
+    }
 }
 
 /// Where a page stands in its list.

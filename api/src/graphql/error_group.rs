@@ -20,7 +20,8 @@ use super::{
     error_occurrence::ErrorOccurrence,
     error_status::ErrorGroupStatus,
     id::GlobalId,
-    in_place::{Fields, InPlace},
+    in_place::in_place,
+    json::names,
     loaders::{CountsOf, Reader, RegressionOf},
     scalar::BigInt,
     scope::AccountScope,
@@ -253,17 +254,8 @@ pub(super) async fn groups(
     Ok(Connection::new(page, sort, |row| ErrorGroup::new(scope, row), total))
 }
 
-impl InPlace for ErrorGroup {
-    const AT_HAND: Fields = Fields::Only(&[
-        "id",
-        "type",
-        "title",
-        "origin",
-        "firstSeenAt",
-        "lastSeenAt",
-        "status",
-        "statusChangedAt",
-    ]);
+in_place! {
+    ErrorGroup: id, exception_type as "type", title, origin, first_seen_at, last_seen_at, status, status_changed_at
 }
 
 /// Whose failure an error is.
@@ -275,3 +267,5 @@ pub(super) enum ErrorOrigin {
     /// Dask raised it: a worker was killed, a state was invalid.
     Dask,
 }
+
+names!(ErrorOrigin);

@@ -11,7 +11,8 @@ use super::{
     account::Account,
     connection::{Connection, PageArguments, counted},
     error::ApiError,
-    in_place::{Fields, InPlace},
+    in_place::in_place,
+    json::names,
     scope::AccountScope,
     user::User,
 };
@@ -52,9 +53,7 @@ impl Member {
     }
 }
 
-impl InPlace for Member {
-    const AT_HAND: Fields = Fields::Only(&["role", "since"]);
-}
+in_place! { Member: role, since }
 
 /// What a member may do in the account. Tokens of a member are good for no more than the role covers, from the moment on at
 /// which it changes.
@@ -70,6 +69,8 @@ pub(super) enum MemberRole {
     /// Read: tokens with the scope READ.
     Viewer,
 }
+
+names!(MemberRole);
 
 /// Who is to become a member.
 #[derive(InputObject)]

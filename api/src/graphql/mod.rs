@@ -33,7 +33,7 @@ mod function;
 mod id;
 mod idle_policy;
 mod in_place;
-mod list;
+mod json;
 mod loaders;
 mod log_line;
 mod member;
@@ -64,5 +64,7 @@ pub use rate_limit::RateLimit;
 pub use schema::Schema;
 
 pub(crate) use connection::{DEFAULT_PAGE, MAX_PAGE};
+pub(crate) use in_place::Merged;
+pub(crate) use json::write as write_json;
 pub(crate) use scalar::check_scalar;
 pub(crate) use schema::MAX_NESTING;

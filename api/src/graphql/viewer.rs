@@ -3,7 +3,7 @@
 use async_graphql::{Enum, Object};
 use entity::api_token::Scope;
 
-use super::{account::Account, scope::AccountScope, user::User};
+use super::{account::Account, json::names, scope::AccountScope, user::User};
 use crate::auth;
 
 /// What credentials may be used for.
@@ -17,6 +17,8 @@ pub(super) enum TokenScope {
     /// Change things.
     Admin,
 }
+
+names!(TokenScope);
 
 /// Who is asking, and what the credentials allow.
 pub(super) struct Viewer {

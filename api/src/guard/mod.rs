@@ -10,6 +10,7 @@ mod convert;
 mod cost;
 mod diagnostics;
 mod lexical;
+mod merging;
 mod nested_variables;
 mod persisted;
 mod place;
@@ -34,7 +35,10 @@ use serde_json::{Map, Value};
 pub use self::persisted::PersistedDocuments;
 use self::{cache::Cache, place::Places, refusal::Code};
 pub(crate) use self::{diagnostics::MAX_ERRORS, persisted::Asked};
-use crate::{blocking::blocking, graphql::Schema};
+use crate::{
+    blocking::blocking,
+    graphql::{Merged, Schema},
+};
 
 /// Bytes of a document that is read where requests are answered. Larger ones take milliseconds.
 const SMALL: usize = 4 << 10;
@@ -56,6 +60,7 @@ struct Checked {
     operation: Node<Operation>,
     places: Places,
     executable: types::ExecutableDocument,
+    merged: Merged,
 }
 
 /// What may be executed.
@@ -125,12 +130,13 @@ impl Inner {
             .map_err(|error| vec![error])?;
         let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
         let executable = convert::document(&document, &operation, &places, &[]);
-        Ok(Checked { document, operation, places, executable })
+        let merged = Merged(merging::merges(&document, &operation));
+        Ok(Checked { document, operation, places, executable, merged })
     }
 
     /// Checks what depends on the variables.
     fn admit(&self, checked: &Checked, variables: Map<String, Value>) -> Result<Guarded, ServerError> {
-        let Checked { document, operation, places, executable } = checked;
+        let Checked { document, operation, places, executable, merged } = checked;
         let variables: JsonMap =
             variables.into_iter().map(|(name, value)| (name.into(), JsonValue::from(value))).collect();
         let coerced = coerce_variable_values(&self.schema, operation, &variables).map_err(|wrong| {
@@ -160,7 +166,7 @@ impl Inner {
         let mut variables = Variables::default();
         variables
             .extend(coerced.iter().map(|(name, value)| (Name::new(name.as_str()), convert::json(value))));
-        let mut request = Request::new("").variables(variables);
+        let mut request = Request::new("").variables(variables).data(*merged);
         request.set_parsed_query(executable);
         Ok(Guarded { request, is_query: operation.operation_type == OperationType::Query, cost })
     }

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     auth::Viewer,
+    graphql::write_json,
     guard::{Asked, Guarded, MAX_ERRORS},
 };
 
@@ -272,7 +273,28 @@ fn executed(mut response: GraphQlResponse, media_type: MediaType) -> Response {
     if refused {
         return (status, Json(json!({ "errors": response.errors }))).into_response();
     }
-    (status, Json(response)).into_response()
+    (status, written(&response)).into_response()
+}
+
+/// The answer as the executor would write it, with what stands in it as JSON already.
+fn written(response: &GraphQlResponse) -> Vec<u8> {
+    let mut json = b"{\"data\":".to_vec();
+    write_json(&response.data, &mut json);
+    if !response.extensions.is_empty() {
+        json.extend_from_slice(b",\"extensions\":");
+        append(&response.extensions, &mut json);
+    }
+    if !response.errors.is_empty() {
+        json.extend_from_slice(b",\"errors\":");
+        append(&response.errors, &mut json);
+    }
+    json.push(b'}');
+    json
+}
+
+fn append(value: &impl serde::Serialize, json: &mut Vec<u8>) {
+    // It consists of texts and numbers, and memory does not refuse.
+    let _ = serde_json::to_writer(json, value);
 }
 
 fn errors(problem: &Problem) -> Value {

@@ -44,6 +44,7 @@ mod search;
 mod span;
 mod span_tag;
 mod task_group;
+mod text;
 mod thread_change;
 mod upsert;
 mod usage_day;
