@@ -9,6 +9,7 @@ mod answer_loaders;
 mod api_token;
 mod argument;
 mod baseline;
+mod batch;
 mod breakdown;
 mod client;
 mod cluster;

@@ -5,12 +5,11 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-use async_graphql::dataloader::{DataLoader, HashMapCache};
 use chrono::{DateTime, Utc};
 use entity::account;
 use tokio::sync::OnceCell;
 
-use super::{error::ApiError, loaders::Reader};
+use super::{batch::Batches, error::ApiError, loaders::Reader};
 use crate::{auth::Viewer, domain::cost::RateCard, store::AccountStore};
 
 /// What every node holds to find its relatives. Made per request, so nothing loaded outlives one or is shared
@@ -71,7 +70,7 @@ pub(super) enum Costly {
 }
 
 /// Remembers what it read, so that nothing is read twice for one request.
-pub(super) type Loader = DataLoader<Reader, HashMapCache>;
+pub(super) type Loader = Batches<Reader>;
 
 impl AccountScope {
     pub(super) fn new(viewer: &Viewer, store: AccountStore, now: DateTime<Utc>) -> Self {
@@ -132,6 +131,5 @@ impl AccountScope {
 }
 
 fn loader(store: &AccountStore) -> Arc<Loader> {
-    let loader = DataLoader::with_cache(Reader(store.clone()), tokio::spawn, HashMapCache::default());
-    Arc::new(loader.max_batch_size(MAX_BATCH))
+    Arc::new(Batches::new(Reader(store.clone()), MAX_BATCH))
 }
