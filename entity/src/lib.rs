@@ -30,6 +30,7 @@ pub mod list;
 pub mod log_line;
 pub mod membership;
 pub mod owned;
+pub mod positional;
 pub mod profile;
 pub mod span;
 pub mod task_group;
@@ -41,6 +42,7 @@ pub mod worker;
 pub mod worker_sample_chunk;
 
 pub use owned::AccountOwned;
+pub use positional::Positional;
 
 /// A point in time, stored as UTC epoch milliseconds.
 pub type Timestamp = sea_orm::prelude::ChronoUnixTimestampMillis;

@@ -3,13 +3,16 @@
 //! A page asks for one row more than it returns, to know whether there is a next one, and compares row
 //! values, `(started_at, id) < (?, ?)`, which is a range of the index on SQLite and PostgreSQL alike.
 
-use entity::ids::{
-    ApiTokenId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, KeyTime,
-    LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
+use entity::{
+    Positional,
+    ids::{
+        ApiTokenId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, KeyTime,
+        LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
+    },
 };
 use sea_orm::{
-    ConnectionTrait, DbBackend, EntityTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait, Select, Statement, Value,
+    ConnectionTrait, DbBackend, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
+    Statement, Value,
     sea_query::{Alias, Expr, ExprTrait, Query, SelectStatement},
 };
 use serde::{Deserialize, Serialize};
@@ -20,7 +23,7 @@ use super::{error::StoreError, text::Text};
 /// An order of a table's rows: columns that are never null, ending in the identifier, all in one direction.
 pub trait Sort: Copy + Send + Sync {
     /// The table.
-    type Entity: EntityTrait;
+    type Entity: EntityTrait<Model: Positional>;
 
     /// What a cursor calls this order, so that it cannot be used with another.
     fn name(self) -> &'static str;
@@ -221,7 +224,7 @@ pub(super) async fn fetch<S: Sort>(
     text.select(&range(select, sort, request).into_query());
     text.limit(request.limit + 1);
     let rows = connection.query_all_raw(text.statement()).await?;
-    let rows = rows.iter().map(|row| <S::Entity as EntityTrait>::Model::from_query_result(row, ""));
+    let rows = rows.iter().map(|row| <S::Entity as EntityTrait>::Model::by_position(row));
     let rows = rows.collect::<Result<_, _>>()?;
     Ok(into_page(with_keys(rows, sort), request))
 }
@@ -247,7 +250,7 @@ pub(super) async fn fetch_by<S: Sort>(
     text.select(&select.into_query());
     text.limit(request.limit + 1);
     for row in connection.query_all_raw(text.statement()).await? {
-        let model = <S::Entity as EntityTrait>::Model::from_query_result(&row, "")?;
+        let model = <S::Entity as EntityTrait>::Model::by_position(&row)?;
         let mut key = vec![KeyPart::real(row.try_get("", NUMBER)?)];
         key.extend(sort.key(&model).0);
         rows.push((Key(key), model));
@@ -276,7 +279,7 @@ pub(super) async fn fetch_each<S: Sort>(
     let statement = union(connection.get_database_backend(), selects, sort, request);
     for row in connection.query_all_raw(statement).await? {
         let list: i64 = row.try_get("", LIST)?;
-        let model = <S::Entity as EntityTrait>::Model::from_query_result(&row, "")?;
+        let model = <S::Entity as EntityTrait>::Model::by_position(&row)?;
         if let Some(rows) = usize::try_from(list).ok().and_then(|list| lists.get_mut(list)) {
             rows.push(model);
         }
