@@ -64,5 +64,6 @@ pub use rate_limit::RateLimit;
 pub use schema::Schema;
 
 pub(crate) use connection::{DEFAULT_PAGE, MAX_PAGE};
+pub(crate) use id::global_span_id;
 pub(crate) use scalar::check_scalar;
 pub(crate) use schema::MAX_NESTING;

@@ -50,6 +50,20 @@ impl Schema {
         let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now);
         self.0.execute(request.data(RequestContext { viewer, scope, rate_limit })).await
     }
+
+    /// Answers a request of the server's own, whose pages may be longer than a client's: `max_page` items.
+    pub(crate) async fn execute_pages(
+        &self,
+        request: Request,
+        viewer: Viewer,
+        rate_limit: RateLimit,
+        store: &Store,
+        now: DateTime<Utc>,
+        max_page: i32,
+    ) -> Response {
+        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now).with_pages_of(max_page);
+        self.0.execute(request.data(RequestContext { viewer, scope, rate_limit })).await
+    }
 }
 
 pub(super) fn request<'a>(context: &Context<'a>) -> &'a RequestContext {
