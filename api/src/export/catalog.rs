@@ -123,7 +123,7 @@ impl Parameter {
             Some(ExtendedType::Scalar(_)) => !["BigInt", "Boolean", "Float", "Int", "JSON"].contains(&name),
             _ => false,
         };
-        let default = argument.default_value.as_ref().map(ToString::to_string);
+        let default = argument.default_value.as_ref().map(|default| one_line(Some(&default.to_string())));
         Self {
             name: argument.name.to_string(),
             ty: argument.ty.to_string(),

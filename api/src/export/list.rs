@@ -76,7 +76,7 @@ const USAGE_ROW: &str = "start end day user { id name } tag { key value } versio
     usage { clusterSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds idleSeconds spillSeconds \
     utilization causes { cause seconds } tasks tasksErred retries errors bytes spilledBytes workers \
     costs { amount currency basis } } \
-    function { prefix computeSeconds transferSeconds tasks tasksErred bytes costs { amount currency basis } }";
+    function { prefix computeSeconds transferSeconds tasks tasksErred bytes }";
 
 const USAGE_HOUR: &str = "start usage { clusterSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds \
     idleSeconds spillSeconds utilization causes { cause seconds } tasks tasksErred retries errors bytes spilledBytes \
