@@ -139,9 +139,7 @@ impl Column {
         });
         match (self.kind, value) {
             (_, None | Some(Value::Null)) => Cell::Null,
-            (Kind::Texts, Some(Value::List(items))) => {
-                Cell::Texts(items.iter().filter_map(text).collect())
-            }
+            (Kind::Texts, Some(Value::List(items))) => Cell::Texts(items.iter().filter_map(text).collect()),
             (Kind::Integer, Some(Value::Number(number))) => number.as_i64().map_or(Cell::Null, Cell::Integer),
             (Kind::Number, Some(Value::Number(number))) => number.as_f64().map_or(Cell::Null, Cell::Number),
             (Kind::Boolean, Some(Value::Boolean(value))) => Cell::Boolean(*value),

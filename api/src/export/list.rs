@@ -54,8 +54,7 @@ const ERROR_GROUP: &str = "id type title origin firstSeenAt lastSeenAt status st
 
 const EVENT: &str = "at topic cluster { id number name } workerId data";
 
-const LOG_LINE: &str =
-    "at cluster { id number name } source worker workerId level logger message repeated";
+const LOG_LINE: &str = "at cluster { id number name } source worker workerId level logger message repeated";
 
 const TASK_GROUP: &str = "id name prefix cluster { id number name } span { id } firstSeenAt startedAt endedAt \
     states { state count } tasks tasksSucceeded tasksErred tasksBlamed tasksRetried durations { action seconds } bytes \

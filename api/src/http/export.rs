@@ -42,15 +42,19 @@ pub(super) fn routes(exports: &[Arc<Export>]) -> OpenApiRouter<AppState> {
         let path = &export.path;
         let export = Arc::clone(export);
         let method = if export.of_cluster {
-            get(async move |State(state): State<AppState>,
+            get(
+                async move |State(state): State<AppState>,
                             id: Result<Path<String>, PathRejection>,
                             asked: Asked| {
-                // What is no text names nothing.
-                let Path(id) = id.map_err(|_| Problem::not_found())?;
-                answer(state, export, Some(id), asked).await
-            })
+                    // What is no text names nothing.
+                    let Path(id) = id.map_err(|_| Problem::not_found())?;
+                    answer(state, export, Some(id), asked).await
+                },
+            )
         } else {
-            get(async move |State(state): State<AppState>, asked: Asked| answer(state, export, None, asked).await)
+            get(async move |State(state): State<AppState>, asked: Asked| {
+                answer(state, export, None, asked).await
+            })
         };
         router = router.route(path, method);
     }

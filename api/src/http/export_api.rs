@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of exports, as the schema describes them.
+//! The description of exports as REST routes, made of what the schema says of their fields.
 
 use serde_json::json;
 use utoipa::openapi::{
@@ -47,11 +47,8 @@ pub(super) fn operation(export: &Export) -> Operation {
         let id = text("id", ParameterIn::Path, "The cluster's global identifier, or its number.");
         operation = operation.parameter(id.required(Required::True));
     }
-    let format = text(
-        FORMAT,
-        ParameterIn::Query,
-        "`arrow` or `csv`; what the header Accept asks for if absent.",
-    );
+    let format =
+        text(FORMAT, ParameterIn::Query, "`arrow` or `csv`; what the header Accept asks for if absent.");
     operation = operation.parameter(format.required(Required::False));
     for parameter in &export.parameters {
         operation = operation.parameter(argument(parameter));

@@ -1,4 +1,4 @@
-//! What `docs/export.md` and the OpenAPI document say of exports is what there is.
+//! What `docs/export.md` and `/api/v1/openapi.json` say of exports is what there is.
 
 use std::{fmt::Write, fs, path::Path};
 
@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::file::{ARROW, CSV, exports};
 
-/// Where the tables of the document begin, which are written from the OpenAPI document.
-const TABLES: &str = "<!-- What follows is written by `INSTA_UPDATE=always cargo test -p galvo-tests export`. -->\n";
+/// Where the tables of the document begin, which are written from the description of the routes.
+const TABLES: &str =
+    "<!-- What follows is written by `INSTA_UPDATE=always cargo test -p galvo-tests export`. -->\n";
 
 fn openapi() -> Value {
     serde_json::to_value(galvo::http::openapi()).unwrap()

@@ -1,4 +1,4 @@
-//! Exports as clients read them, and what the OpenAPI document says of them.
+//! Exports as clients read them, and what the description of the routes says of them.
 
 use std::io::Cursor;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub(super) const ARROW: &str = "application/vnd.apache.arrow.stream";
 pub(super) const CSV: &str = "text/csv";
 
-/// An export, as the OpenAPI document has it.
+/// An export, as the description of the routes has it.
 pub(super) struct Export {
     pub(super) path: String,
     pub(super) columns: Vec<Column>,
@@ -31,7 +31,7 @@ pub(super) struct Column {
     pub(super) description: String,
 }
 
-/// All exports of the OpenAPI document.
+/// All exports that are described.
 pub(super) fn exports() -> Vec<Export> {
     let openapi = serde_json::to_value(galvo::http::openapi()).unwrap();
     let paths = openapi["paths"].as_object().unwrap().iter();
@@ -171,6 +171,6 @@ pub(super) fn tells(cell: &str, value: &Value, kind: &str) -> bool {
             *cell == if formula { format!("'{text}") } else { text.clone() }
         }
         (_, Value::String(text)) => cell == text,
-        (_, value) => cell == value.to_string(),
+        (_, value) => value.to_string().as_str() == cell,
     }
 }

@@ -1,7 +1,7 @@
 //! Exports: each beside what GraphQL tells when its pages are walked, and what becomes of those that end early.
 
-mod file;
 mod document;
+mod file;
 mod stream;
 
 use harness::{
@@ -30,10 +30,11 @@ async fn world(ada: &Member) -> (i64, i64) {
     (line["level"], line["source"]) = (json!("WARNING"), json!("worker"));
     (line["worker"], line["worker_id"]) = (json!("tcp://10.0.0.1:40030"), json!(uuid(30)));
     let mut dead = worker(31);
-    dead["stopped_at"] = json!(1_795_172_410.25);
+    (dead["ended_at"], dead["end"]) = (json!(1_795_172_410.25), json!("lost"));
     let mut refused = error(21, 11, 1);
     (refused["message"], refused["traceback"]) = (json!("-1 is too small"), json!(""));
-    let events = (1..=600).map(|n| event(n, if n % 2 == 0 { "mine" } else { "other" }, json!({ "n": [n, null] })));
+    let events =
+        (1..=600).map(|n| event(n, if n % 2 == 0 { "mine" } else { "other" }, json!({ "n": [n, null] })));
     let first = ReportBuilder::new("Scheduler-1", 1)
         .with("/cluster/name", "=HYPERLINK(\"x\")")
         .with("/cluster/totals/tasks", 6)
@@ -63,10 +64,7 @@ async fn world(ada: &Member) -> (i64, i64) {
             ]),
         )
         .with("/events", events.collect::<Vec<_>>())
-        .with(
-            "/logs",
-            (1..700).map(|n| log_line(n, &format!("line {n}"))).chain([line]).collect::<Vec<_>>(),
-        );
+        .with("/logs", (1..700).map(|n| log_line(n, &format!("line {n}"))).chain([line]).collect::<Vec<_>>());
     let first = ada.reported(&first.build()).await;
     let second = ReportBuilder::new("Scheduler-2", 1)
         .with("/cluster/name", "second")
@@ -90,6 +88,7 @@ fn field(export: &Export) -> String {
     words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
+/// All columns of an export as a selection.
 fn selection(export: &Export) -> String {
     let mut tree = Map::new();
     for column in &export.columns {
@@ -98,17 +97,19 @@ fn selection(export: &Export) -> String {
             at = at.entry(name).or_insert_with(|| json!({})).as_object_mut().unwrap();
         }
     }
-    fn write(tree: &Map<String, Value>, of_span: bool) -> String {
-        tree.iter().fold(String::new(), |text, (name, below)| {
-            let below = below.as_object().unwrap();
-            let inside = INSIDE.iter().find(|(list, _)| list == name).map(|(_, fields)| (*fields).to_owned());
-            let inside = if below.is_empty() { inside } else { Some(write(below, false)) };
-            let arguments = if of_span && name == "totals" { "(inclusive: false)" } else { "" };
-            let inside = inside.map(|inside| format!(" {{ {inside} }}")).unwrap_or_default();
-            format!("{text} {name}{arguments}{inside}")
-        })
-    }
     write(&tree, export.name().0 == "spans")
+}
+
+/// A tree of names as a selection.
+fn write(tree: &Map<String, Value>, of_span: bool) -> String {
+    tree.iter().fold(String::new(), |text, (name, below)| {
+        let below = below.as_object().unwrap();
+        let inside = INSIDE.iter().find(|(list, _)| list == name).map(|(_, fields)| (*fields).to_owned());
+        let inside = if below.is_empty() { inside } else { Some(write(below, false)) };
+        let arguments = if of_span && name == "totals" { "(inclusive: false)" } else { "" };
+        let inside = inside.map(|inside| format!(" {{ {inside} }}")).unwrap_or_default();
+        format!("{text} {name}{arguments}{inside}")
+    })
 }
 
 /// What GraphQL tells, page by page: the nodes of the list.
@@ -220,9 +221,9 @@ async fn parameters_are_the_fields_arguments() {
         ),
         (
             "events",
-            r#"topics: ["mine"], at: { from: "2026-11-20T11:09:00Z" }"#,
-            vec![("topics", r#"["mine"]"#), ("at", r#"{"from":"2026-11-20T11:09:00Z"}"#)],
-            33,
+            r#"topics: ["mine"], at: { to: "2026-11-20T11:00:20Z" }"#,
+            vec![("topics", r#"["mine"]"#), ("at", r#"{"to":"2026-11-20T11:00:20Z"}"#)],
+            9,
         ),
         ("logs", r#"match: "LINE 12""#, vec![("match", "LINE 12")], 11),
         ("errors", "origin: USER", vec![("origin", "USER")], 3),
@@ -309,7 +310,8 @@ async fn what_cannot_be_decrypted_is_null() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let (number, _) = world(&ada).await;
-    let stranger = TestApp::start_beside(&app, galvo::key_ring::KeySource::Ring(galvo::seal::Keys::generate()));
+    let stranger =
+        TestApp::start_beside(&app, galvo::key_ring::KeySource::Ring(galvo::seal::Keys::generate()));
     let stranger = stranger.await;
     let there = stranger.here(&ada);
     let path = format!("/api/v1/export/clusters/{number}/logs");
@@ -349,7 +351,8 @@ async fn what_cannot_be_exported_is_refused() {
         (&"/api/v1/export/clusters/%FF/fine-metrics".to_owned(), vec![], CSV, 404, "NOT_FOUND", "nothing"),
         (&"/api/v1/export/tokens".to_owned(), vec![], CSV, 404, "NOT_FOUND", "nothing"),
     ] {
-        let parameters: Vec<_> = parameters.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let parameters: Vec<_> =
+            parameters.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let response = begin(&ada, path, &parameters, accept).await;
         let (answered, body) = (response.status().as_u16(), response.json::<Value>().await.unwrap());
         assert_eq!((answered, &body["code"]), (status, &json!(code)), "{path} {parameters:?}: {body}");
