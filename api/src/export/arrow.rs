@@ -1,5 +1,5 @@
-//! Arrow's streaming format: the schema, record batches, and a mark at the end, without which readers say that the file
-//! is not whole.
+//! Arrow's streaming format: the schema, record batches, and a mark at the end, which not every reader misses when the
+//! connection ends before it.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -77,7 +77,7 @@ pub(super) trait Encoder: Send {
     /// What the rows that were added are in the file; before the first of them stands what the file begins with.
     fn piece(&mut self) -> Result<Vec<u8>, EncodeError>;
 
-    /// What the file ends with, without which it is not whole.
+    /// What the file ends with.
     fn end(&mut self) -> Result<Vec<u8>, EncodeError>;
 }
 

@@ -110,7 +110,7 @@ async fn asked(
 
 #[tokio::test]
 async fn a_reader_may_be_slow_but_not_asleep() {
-    let patience = Duration::from_millis(300);
+    let patience = Duration::from_secs(1);
     let app = TestApp::start_with(|settings| settings.patience.answer = patience).await;
     let ada = app.account("ada").await;
     let mut number = 0;
@@ -128,7 +128,8 @@ async fn a_reader_may_be_slow_but_not_asleep() {
             break;
         }
         bytes.extend_from_slice(&buffer[..read]);
-        sleep(Duration::from_millis(5)).await;
+        // Five megabytes a second: a little all the time, and longer than the patience in all.
+        sleep(Duration::from_micros(u64::try_from(read).unwrap() / 5)).await;
     }
     assert!(bytes.ends_with(b"0\r\n\r\n"), "{} bytes", bytes.len());
     let lines = bytes.windows(8).filter(|window| window == b",seconds").count();
