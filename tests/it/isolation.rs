@@ -54,7 +54,28 @@ const NODES: [&str; 9] = [
 ];
 
 /// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 7] = [
+const ROUTES: [(&str, Guard); 28] = [
+    ("GET /api/v1/export/clusters", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/clients", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/computations", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/errors", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/events", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/fine-metrics", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/functions", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/logs", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/spans", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/task-groups", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/thread-history", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/usage-hours", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/workers", Guard::Case),
+    ("GET /api/v1/export/computations", Guard::Case),
+    ("GET /api/v1/export/error-groups", Guard::Case),
+    ("GET /api/v1/export/errors", Guard::Case),
+    ("GET /api/v1/export/events", Guard::Case),
+    ("GET /api/v1/export/functions", Guard::Case),
+    ("GET /api/v1/export/logs", Guard::Case),
+    ("GET /api/v1/export/spans", Guard::Case),
+    ("GET /api/v1/export/usage-table", Guard::Case),
     ("GET /api/v2/analytics/preload", Guard::NoAccountData),
     ("GET /api/v2/user/me", Guard::Case),
     ("GET /api/v2/user/me/memberships", Guard::Case),
@@ -69,7 +90,8 @@ enum Guard {
     NoAccountData,
     /// A test below: of reports `a_report_reaches_its_own_account_only`, of those the `coiled` client calls
     /// `the_coiled_client_is_told_of_its_own_account_only`, and of those it tells of spans
-    /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`.
+    /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`, and of exports
+    /// `exports_tell_of_their_own_account_only`.
     Case,
 }
 
@@ -137,6 +159,48 @@ async fn every_root_field_node_and_route_has_a_case() {
         })
         .collect();
     assert_eq!(routes, ROUTES.iter().map(|(route, _)| (*route).to_owned()).collect());
+}
+
+#[tokio::test]
+async fn exports_tell_of_their_own_account_only() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let mut report = report();
+    report["events"] = json!([event(1, "mine", 1)]);
+    report["logs"] = json!([log_line(1, "line")]);
+    let number = ada.reported(&report).await;
+    app.fold_usage().await;
+    let id =
+        ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
+    let id = id["cluster"]["id"].clone();
+    let nothing = of_nothing(&id);
+    let answer = async |member: &Member, path: &str, format: &str| {
+        let days = path.ends_with("/usage-table").then_some([("from", "2026-01-01"), ("to", "2027-01-01")]);
+        let request = member.request(Method::GET, path).query(&[("format", format)]);
+        let response = request.query(&days.into_iter().flatten().collect::<Vec<_>>()).send().await.unwrap();
+        let mut headers = response.headers().clone();
+        headers.remove("date");
+        (response.status(), headers, response.bytes().await.unwrap())
+    };
+    let exports = ROUTES.iter().filter_map(|(route, _)| route.strip_prefix("GET /api/v1/export"));
+    for (export, format) in exports.flat_map(|export| [(export, "csv"), (export, "arrow")]) {
+        let path = format!("/api/v1/export{export}");
+        let own = answer(&ada, &path.replace("{id}", id.as_str().unwrap()), format).await;
+        assert_eq!(own.0, 200, "{path}: {:?}", own.2);
+        if path.contains("{id}") {
+            let theirs = answer(&bob, &path.replace("{id}", id.as_str().unwrap()), format).await;
+            let nobodys = answer(&bob, &path.replace("{id}", nothing.as_str().unwrap()), format).await;
+            assert_eq!(theirs, nobodys, "{path}");
+            assert_eq!(theirs.0, 404, "{path}");
+            assert_eq!(answer(&bob, &path.replace("{id}", &number.to_string()), format).await, nobodys);
+        } else if format == "csv" {
+            let lines = |body: &[u8]| String::from_utf8_lossy(body).lines().count();
+            assert!(lines(&own.2) > 1, "{path} shows the owner nothing");
+            let theirs = answer(&bob, &path, format).await;
+            assert_eq!((theirs.0.as_u16(), lines(&theirs.2)), (200, 1), "{path}");
+        }
+    }
+    app.stop().await;
 }
 
 /// Global identifiers of one of everything in a member's account.

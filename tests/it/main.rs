@@ -21,6 +21,7 @@ mod environment;
 mod error_group;
 mod error_status;
 mod event;
+mod export;
 mod fine_metric;
 mod function;
 mod graphql_guard;

@@ -116,7 +116,7 @@ pub(super) async fn tokens(
     page: PageArguments,
 ) -> Result<Connection<ApiToken>, ApiError> {
     let sort = ApiTokenSort::NewestFirst;
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let page = scope.store.api_token_page(sort, &request).await?;
     let store = scope.store.clone();
     let total = counted(move || {

@@ -23,7 +23,7 @@ use crate::store::{
 const DEFAULT_LIMIT: i32 = 20;
 
 /// How many items a page has at most.
-const MAX_LIMIT: i32 = 100;
+pub(super) const MAX_LIMIT: i32 = 100;
 
 /// The same for what reckons with them.
 pub(crate) const DEFAULT_PAGE: u64 = DEFAULT_LIMIT.unsigned_abs() as u64;
@@ -43,7 +43,7 @@ pub(super) struct PageArguments {
 
 impl PageArguments {
     /// Which page of a list in the order `sort` these ask for.
-    pub(super) fn request(self, sort: impl Sort) -> Result<PageRequest, ApiError> {
+    pub(super) fn request(self, scope: &AccountScope, sort: impl Sort) -> Result<PageRequest, ApiError> {
         let (argument, limit, end) = match (self.first, self.last) {
             (Some(_), Some(_)) => {
                 return Err(ApiError::InvalidArgument {
@@ -54,10 +54,11 @@ impl PageArguments {
             (first, None) => ("first", first.unwrap_or(DEFAULT_LIMIT), End::First),
             (None, Some(last)) => ("last", last, End::Last),
         };
-        if !(1..=MAX_LIMIT).contains(&limit) {
+        let most = scope.max_page;
+        if !(1..=most).contains(&limit) {
             return Err(ApiError::InvalidArgument {
                 argument,
-                reason: format!("must be between 1 and {MAX_LIMIT}, not {limit}"),
+                reason: format!("must be between 1 and {most}, not {limit}"),
             });
         }
         let key = |argument, cursor: Option<String>| {
@@ -132,7 +133,7 @@ where
     S: Sort + Eq + Hash + 'static,
     Row: Clone + Send + Sync + 'static,
 {
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let page =
         scope.loader.load_one(PageOf { parent: parent.clone(), sort, request }).await?.unwrap_or_default();
     let loader = Arc::clone(&scope.loader);

@@ -236,7 +236,7 @@ pub(super) async fn groups(
     page: PageArguments,
 ) -> Result<Connection<ErrorGroup>, ApiError> {
     let sort = ErrorGroupSort::LastSeenFirst;
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let ErrorGroupArguments { origin, types, last_seen_in, status } = arguments;
     texts("types", types.as_deref(), 100)?;
     let filter = ErrorGroupFilter {

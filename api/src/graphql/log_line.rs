@@ -127,7 +127,7 @@ pub(super) async fn logs(
     let Some(words) = words.filter(|words| !words.is_empty()) else {
         return connect(scope, parent, sort, page, LogLine::new).await;
     };
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     scope.take(Costly::Searches, 1)?;
     let found = scope.store.log_search(&parent, &words, sort, &request).await?;
     let loader = Arc::clone(&scope.loader);

@@ -164,7 +164,7 @@ pub(super) async fn members(
     page: PageArguments,
 ) -> Result<Connection<Member>, ApiError> {
     let sort = MemberSort::OldestFirst;
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let page = scope.store.member_page(sort, &request).await?;
     let store = scope.store.clone();
     let total = counted(move || {

@@ -65,6 +65,7 @@ pub use rate_limit::RateLimit;
 pub use schema::Schema;
 
 pub(crate) use connection::{DEFAULT_PAGE, MAX_PAGE};
+pub(crate) use id::global_span_id;
 pub(crate) use in_place::Merged;
 pub(crate) use json::write as write_json;
 pub(crate) use scalar::check_scalar;

@@ -3,7 +3,7 @@
 use async_graphql::{Context, EmptySubscription, Request, Response, ValidationMode};
 use chrono::{DateTime, Utc};
 
-use super::{mutation::Mutation, query::Query, rate_limit::RateLimit, scope::AccountScope};
+use super::{in_place::Merged, mutation::Mutation, query::Query, rate_limit::RateLimit, scope::AccountScope};
 use crate::{auth::Viewer, store::Store};
 
 /// How deep fields and fragments may nest: resolving and looking for fields are recursive.
@@ -49,6 +49,22 @@ impl Schema {
     ) -> Response {
         let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now);
         self.0.execute(request.data(RequestContext { viewer, scope, rate_limit })).await
+    }
+
+    /// Answers a request of the server's own, whose pages may be longer than a client's, `max_page` items, and whose
+    /// values are read.
+    pub(crate) async fn execute_pages(
+        &self,
+        request: Request,
+        viewer: Viewer,
+        rate_limit: RateLimit,
+        store: &Store,
+        now: DateTime<Utc>,
+        max_page: i32,
+    ) -> Response {
+        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now).with_pages_of(max_page);
+        let request = request.data(RequestContext { viewer, scope, rate_limit }).data(Merged(true));
+        self.0.execute(request).await
     }
 }
 

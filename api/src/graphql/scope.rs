@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use entity::account;
 use tokio::sync::OnceCell;
 
-use super::{batch::Batches, error::ApiError, loaders::Reader};
+use super::{batch::Batches, connection::MAX_LIMIT, error::ApiError, loaders::Reader};
 use crate::{auth::Viewer, domain::cost::RateCard, store::AccountStore};
 
 /// What every node holds to find its relatives. Made per request, so nothing loaded outlives one or is shared
@@ -21,6 +21,8 @@ pub(super) struct AccountScope {
     pub(super) loader: Arc<Loader>,
     /// When the request came, by the server's clock.
     pub(super) now: DateTime<Utc>,
+    /// How many items a page has at most.
+    pub(super) max_page: i32,
     rates: Arc<OnceCell<RateCard>>,
     /// How many points of series may still be asked for.
     points: Arc<AtomicI64>,
@@ -76,7 +78,13 @@ impl AccountScope {
     pub(super) fn new(viewer: &Viewer, store: AccountStore, now: DateTime<Utc>) -> Self {
         let (account, loader) = (Arc::new(viewer.account().clone()), loader(&store));
         let points = Arc::new(AtomicI64::new(MAX_POINTS));
-        Self { account, store, loader, now, rates: Arc::default(), points, work: Arc::default() }
+        let (rates, work) = (Arc::default(), Arc::default());
+        Self { account, store, loader, now, max_page: MAX_LIMIT, rates, points, work }
+    }
+
+    /// The same account for a request of the server's own, whose pages have so many items at most.
+    pub(super) fn with_pages_of(self, max_page: i32) -> Self {
+        Self { max_page, ..self }
     }
 
     /// The account's rates, read once for a request.

@@ -19,6 +19,7 @@ use tracing::Instrument;
 
 use super::{
     body::{self, Limits},
+    media_type::ranges,
     problem::{Problem, cut},
     state::AppState,
 };
@@ -336,10 +337,6 @@ fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_some_and(|accept| ranges(accept).any(|range| range == media_type))
-}
-
-fn ranges(accept: &str) -> impl Iterator<Item = String> {
-    accept.split(',').filter_map(|range| Some(range.split(';').next()?.trim().to_ascii_lowercase()))
 }
 
 #[cfg(test)]

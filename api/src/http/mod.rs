@@ -3,9 +3,12 @@
 mod body;
 mod client_span;
 mod coiled;
+mod export;
+mod export_api;
 mod graphql;
 mod health;
 mod landing;
+mod media_type;
 mod preload;
 mod problem;
 mod query_budget;

@@ -47,9 +47,27 @@ impl QueryBudget {
             return Err(self.refusal(cost, missing));
         }
         self.pour(&mut buckets, token, cost, instant);
+        Ok(self.left(missing + cost, cost, now))
+    }
+
+    /// Takes what a page of an export cost, however much there is: the next one waits for it.
+    pub(super) fn charge(&self, token: ApiTokenId, cost: u64, now: Timestamp) -> RateLimit {
+        let (mut buckets, instant) = (self.buckets(), Instant::now());
+        let missing = self.missing(&buckets, token, instant);
+        self.pour(&mut buckets, token, cost, instant);
+        self.left(missing + cost, cost, now)
+    }
+
+    /// How long an export waits before its next page. It leaves half of the bucket to those who ask meanwhile.
+    pub(super) fn pause(&self, token: ApiTokenId) -> Duration {
+        let missing = self.missing(&self.buckets(), token, Instant::now());
+        self.time_to_fill(missing.saturating_sub(self.per_minute / 2))
+    }
+
+    fn left(&self, missing: u64, cost: u64, now: Timestamp) -> RateLimit {
         let signed = |points| i64::try_from(points).unwrap_or(i64::MAX);
-        let (limit, missing) = (signed(self.per_minute), signed(missing + cost));
-        Ok(RateLimit::new(limit, cost, limit - missing, now, missing * 60_000 / limit))
+        let (limit, missing) = (signed(self.per_minute), signed(missing));
+        RateLimit::new(limit, cost, limit - missing, now, missing.saturating_mul(60_000) / limit)
     }
 
     /// Begins to read a request, which costs what a refused one does unless it turns out to be none.

@@ -16,8 +16,9 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    client_span, coiled, graphql, health, landing, preload, problem::Problem, report, state::AppState,
+    client_span, coiled, export, graphql, health, landing, preload, problem::Problem, report, state::AppState,
 };
+use crate::{export::exports, graphql::Schema};
 
 /// The REST routes' description, without the routes.
 #[derive(OpenApi)]
@@ -30,6 +31,7 @@ use super::{
     modifiers(&Token),
     tags(
         (name = "ingest", description = "What schedulers report."),
+        (name = "export", description = "Lists as files."),
         (name = "plugin", description = "What runs on schedulers."),
         (name = "coiled", description = "What the published `coiled` client calls."),
         (name = "operations", description = "What operators watch."),
@@ -52,12 +54,12 @@ impl utoipa::Modify for Token {
 
 /// All routes with their handlers.
 pub fn router(state: AppState) -> Router {
-    let (described, _) = described().split_for_parts();
+    let (described, openapi) = described(&state.schema).split_for_parts();
     described
         .route("/", get(landing::get))
         .route("/graphql", get(graphql::get).post(graphql::post))
         .route("/graphql/assets/{name}", get(graphql::asset))
-        .route("/api/v1/openapi.json", get(async || Json(openapi())))
+        .route("/api/v1/openapi.json", get(async move || Json(openapi)))
         // A server setting that ends in a slash makes the `coiled` client ask for this.
         .route("//api/v2/analytics/preload", get(preload::get))
         .route(
@@ -90,10 +92,10 @@ pub fn router(state: AppState) -> Router {
 /// The REST routes' description, made of the routes themselves.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    described().split_for_parts().1
+    described(&Schema::build()).split_for_parts().1
 }
 
-fn described() -> OpenApiRouter<AppState> {
+fn described(schema: &Schema) -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(report::post))
         .routes(routes!(preload::get))
@@ -102,6 +104,7 @@ fn described() -> OpenApiRouter<AppState> {
         .routes(routes!(client_span::post))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
+        .merge(export::routes(&exports(schema)))
 }
 
 /// A handler that panicked has a defect; the connection does not have to suffer for it.

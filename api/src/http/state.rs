@@ -12,6 +12,7 @@ use crate::{
     auth::{Authenticator, Viewer},
     clock::Clock,
     config::ServeConfig,
+    export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
     store::{Store, SystemStore},
@@ -31,6 +32,7 @@ pub struct AppState {
     pub(super) system: SystemStore,
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
+    pub(super) exports: Source,
     pub(super) guard: Guard,
     pub(super) query_budget: Arc<QueryBudget>,
     pub(super) query_timeout: Duration,
@@ -54,11 +56,20 @@ impl AppState {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
         let schema = Schema::build();
+        let guard = Guard::new(&schema, config.max_query_cost.into(), persisted);
+        let exports = Source {
+            schema: schema.clone(),
+            guard: guard.clone(),
+            store: store.clone(),
+            clock: Arc::clone(&clock),
+            timeout: config.query_timeout,
+        };
         Self {
             system: store.system(),
             authenticator: Authenticator::new(store.system(), Arc::clone(&clock)),
-            guard: Guard::new(&schema, config.max_query_cost.into(), persisted),
+            guard,
             schema,
+            exports,
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
             query_budget: Arc::new(QueryBudget::new(config.query_cost_per_minute)),
             query_timeout: config.query_timeout,

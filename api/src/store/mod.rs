@@ -69,6 +69,7 @@ pub use error::StoreError;
 pub use error_group::{ErrorGroupCounts, ErrorGroupFilter, ErrorGroupSort};
 pub use error_occurrence::{AccountErrors, ErrorParent, ErrorSort, ErrorText};
 pub use event::{AccountEvents, EventParent, EventSort};
+pub(crate) use fine_metric::NO_SPAN;
 pub use function_usage::{FunctionUsage, PaidFor};
 pub use identity::SystemStore;
 pub use job_lock::JobLock;
