@@ -61,10 +61,13 @@ async fn up_down_and_up_again() {
             "idle_policies",
             "log_lines",
             "memberships",
+            "passwords",
             "profiles",
+            "sessions",
             "spans",
             "task_groups",
             "thread_changes",
+            "token_requests",
             "usage_days",
             "usage_hours",
             "users",
@@ -193,10 +196,13 @@ async fn every_entity_reads_its_table() {
         idle_policy,
         log_line,
         membership,
+        password,
         profile,
+        session,
         span,
         task_group,
         thread_change,
+        token_request,
         usage_day,
         usage_hour,
         user,
@@ -206,7 +212,8 @@ async fn every_entity_reads_its_table() {
 }
 
 /// Tables that are few and written rarely: they are looked up before an account is known, or belong to none.
-const REFERENCE_TABLES: [&str; 4] = ["accounts", "api_tokens", "encryption_keys", "users"];
+const REFERENCE_TABLES: [&str; 7] =
+    ["accounts", "api_tokens", "encryption_keys", "passwords", "sessions", "token_requests", "users"];
 
 #[tokio::test]
 async fn the_account_leads_every_key_of_a_tenant_table() {

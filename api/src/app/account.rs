@@ -13,8 +13,14 @@ use rand::Rng;
 use uuid::{Builder, Uuid};
 
 use crate::{
+    blocking::blocking,
     clock::Clock,
-    domain::{role::covers, slug::Slug, token::ApiToken},
+    domain::{
+        password::{Password, PasswordError},
+        role::covers,
+        slug::Slug,
+        token::ApiToken,
+    },
     store::{StoreError, SystemStore},
 };
 
@@ -47,6 +53,9 @@ pub enum AccountError {
         /// The scope.
         scope: Scope,
     },
+    /// The text cannot become a password.
+    #[error("a password {0}")]
+    Password(#[from] PasswordError),
     /// The store did not do its work.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -105,6 +114,18 @@ impl Accounts {
         let (token, row) = new_token((account_id, user.id), scopes, label, expires_at, now);
         self.store.add_api_token(row).await?;
         Ok(token)
+    }
+
+    /// Sets the password of a user, whose sessions all end.
+    ///
+    /// # Errors
+    /// [`AccountError::Missing`] without the user, [`AccountError::Password`] when it cannot be one.
+    pub async fn set_password(&self, user: &Slug, password: String) -> Result<(), AccountError> {
+        let missing = || AccountError::Missing(format!("user '{user}'"));
+        let user = self.store.user_by_name(user.as_str()).await?.ok_or_else(missing)?;
+        let password = Password::chosen(password, &user.name)?;
+        let hash = blocking(move || password.hash(&mut rand::rng())).await;
+        Ok(self.store.set_password(user.id, hash, None, self.clock.timestamp()).await?)
     }
 
     /// Gives an empty store its first account, user and token; does nothing to any other.

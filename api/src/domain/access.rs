@@ -87,10 +87,49 @@ pub fn check_token(
     wish: &TokenWish,
     now: Timestamp,
 ) -> Result<(), Vec<AccessError>> {
+    let above = (!manages(own.role, holder)).then_some(AccessError::MemberAbove);
+    let wrong = wrong_with(own, holder, wish, now).chain(above);
+    none_of(wrong.collect())
+}
+
+/// Whether somebody with `own` may make such a token for themselves, which takes no role of its own: it gives nobody
+/// anything they have not.
+///
+/// # Errors
+/// What is wrong, by what it is wrong with.
+pub fn check_own_token(own: Own<'_>, wish: &TokenWish, now: Timestamp) -> Result<(), Vec<AccessError>> {
+    none_of(wrong_with(own, own.role, wish, now).collect())
+}
+
+/// Whether credentials are good for all that a role covers: with less, as schedulers have it, one does not decide on the
+/// other tokens of the same user.
+#[must_use]
+pub fn is_whole(role: Role, scopes: &[Scope]) -> bool {
+    [Scope::Ingest, Scope::Read, Scope::Admin]
+        .iter()
+        .all(|scope| scopes.contains(scope) || !covers(role, *scope))
+}
+
+/// Whether a text can be the label of a token.
+#[must_use]
+pub fn is_label(text: &str) -> bool {
+    text.chars().count() <= MAX_LABEL && !text.contains(char::is_control)
+}
+
+fn none_of(wrong: Vec<AccessError>) -> Result<(), Vec<AccessError>> {
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
+fn wrong_with(
+    own: Own<'_>,
+    holder: Role,
+    wish: &TokenWish,
+    now: Timestamp,
+) -> impl Iterator<Item = AccessError> {
     let ends = |end: Timestamp| end.0;
     let all = |test: &dyn Fn(Scope) -> bool| wish.scopes.iter().all(|scope| test(*scope));
     let wrong = [
-        (wish.label.chars().count() > MAX_LABEL || wish.label.contains(char::is_control), AccessError::Label),
+        (!is_label(&wish.label), AccessError::Label),
         (wish.scopes.is_empty(), AccessError::NoScope),
         (!all(&|scope| own.scopes.contains(&scope)), AccessError::ScopeNotHeld),
         (!all(&|scope| covers(holder, scope)), AccessError::ScopeNotCovered),
@@ -99,11 +138,8 @@ pub fn check_token(
             own.expires_at.is_some_and(|own| wish.expires_at.is_none_or(|end| ends(end) > ends(own))),
             AccessError::OutlivesOwn,
         ),
-        (!manages(own.role, holder), AccessError::MemberAbove),
     ];
-    let wrong: Vec<AccessError> =
-        wrong.into_iter().filter_map(|(is_wrong, error)| is_wrong.then_some(error)).collect();
-    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+    wrong.into_iter().filter_map(|(is_wrong, error)| is_wrong.then_some(error))
 }
 
 /// Whether somebody with the role `own` may make a member with the role `before` one with the role `after`, or none at
@@ -171,6 +207,30 @@ mod tests {
         ] {
             let found = check_token(own, holder, &wish, at(10)).err().unwrap_or_default();
             assert_eq!(found, wrong, "{own:?} {holder:?} {wish:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_of_ones_own_takes_no_role_and_gives_nothing_new() {
+        let read = &[Scope::Read][..];
+        let wish = |scopes: &[Scope]| TokenWish { label: String::new(), scopes: scopes.to_vec(), expires_at: None };
+        let own = |role, scopes, end: Option<i64>| Own { role, scopes, expires_at: end.map(at) };
+        for (own, wish, wrong) in [
+            (own(Role::Viewer, read, None), wish(read), vec![]),
+            (own(Role::Member, read, None), wish(&[Scope::Ingest]), vec![AccessError::ScopeNotHeld]),
+            (own(Role::Viewer, &[Scope::Ingest][..], None), wish(&[Scope::Ingest]), vec![AccessError::ScopeNotCovered]),
+            (own(Role::Viewer, read, Some(20)), wish(read), vec![AccessError::OutlivesOwn]),
+        ] {
+            assert_eq!(check_own_token(own, &wish, at(10)).err().unwrap_or_default(), wrong, "{own:?} {wish:?}");
+        }
+        for (role, scopes, whole) in [
+            (Role::Viewer, read, true),
+            (Role::Member, read, false),
+            (Role::Member, &[Scope::Read, Scope::Ingest][..], true),
+            (Role::Owner, &[Scope::Read, Scope::Ingest][..], false),
+            (Role::Admin, &[Scope::Admin, Scope::Read, Scope::Ingest][..], true),
+        ] {
+            assert_eq!(is_whole(role, scopes), whole, "{role:?} {scopes:?}");
         }
     }
 

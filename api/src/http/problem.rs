@@ -69,6 +69,16 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, code, message)
     }
 
+    /// What somebody else's page made a browser send.
+    pub(super) fn forgery(message: impl Into<String>) -> Self {
+        Self::forbidden("CSRF", message)
+    }
+
+    /// What is there already stands in the way.
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "CONFLICT", message)
+    }
+
     pub(super) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing at this address")
     }
