@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks by printing")]
 
 mod keys;
+mod password;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -59,6 +60,8 @@ enum CommandError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Account(#[from] AccountError),
+    #[error("cannot read the password")]
+    Input(#[source] std::io::Error),
     #[error("cannot listen for signals")]
     Signal(#[source] std::io::Error),
     #[error("the expiry lies too far in the future")]
@@ -105,6 +108,10 @@ async fn dispatch(
             let id = accounts(common).await?.create_user(&name, &account, role.into()).await?;
             println!("{id}");
             Ok(())
+        }
+        Command::User(UserCommand::Password { name }) => {
+            let password = password::read().map_err(CommandError::Input)?;
+            Ok(accounts(common).await?.set_password(&name, password).await?)
         }
         Command::Token(TokenCommand::Create { user, account, scopes, label, expires }) => {
             let scopes: Vec<Scope> = scopes.into_iter().map(Scope::from).collect();

@@ -5,18 +5,19 @@
 
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
+use chrono::TimeDelta;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use entity::{api_token::Scope, membership::Role};
 
 use crate::{
-    domain::slug::Slug,
+    domain::{public_url::PublicUrl, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::{Keys, KeysError, PLAIN},
     store::StoreUrl,
 };
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 15] = [
+const VARIABLES: [&str; 18] = [
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
     "GALVO_LISTEN",
@@ -27,15 +28,22 @@ const VARIABLES: [&str; 15] = [
     "GALVO_MIN_REPORT_INTERVAL",
     "GALVO_PERSISTED_DOCUMENTS",
     "GALVO_PERSISTED_DOCUMENTS_ONLY",
+    "GALVO_PUBLIC_URL",
     "GALVO_QUERY_COST_PER_MINUTE",
     "GALVO_QUERY_TIMEOUT",
     "GALVO_REPORTS_PER_SECOND",
     SECRET_KEY,
     "GALVO_SECRET_KEY_FILE",
+    "GALVO_SESSION_IDLE",
+    "GALVO_SESSION_LIFETIME",
 ];
 
 /// The keys themselves. There is no flag for them: arguments are seen by everyone on a machine.
 const SECRET_KEY: &str = "GALVO_SECRET_KEY";
+
+/// How long sessions of browsers may be set to last. Browsers keep no cookie for longer.
+const MIN_LIFE: Duration = Duration::from_mins(5);
+const MAX_LIFE: Duration = Duration::from_hours(400 * 24);
 
 /// Galvo, the open analytics server for Dask.
 #[derive(Debug, Parser)]
@@ -134,6 +142,15 @@ pub struct ServeArgs {
     /// How long a GraphQL request may take, in seconds.
     #[arg(long, env = "GALVO_QUERY_TIMEOUT", default_value = "30")]
     query_timeout: String,
+    /// How browsers call this server, as `https://NAME`. With `https` they send cookies by TLS alone.
+    #[arg(long, env = "GALVO_PUBLIC_URL", value_name = "URL")]
+    public_url: Option<String>,
+    /// How long somebody stays signed in with a browser, as `30d` or `12h`.
+    #[arg(long, env = "GALVO_SESSION_LIFETIME", default_value = "30d")]
+    session_lifetime: String,
+    /// How long somebody stays signed in who does not use it, as `7d` or `1h`.
+    #[arg(long, env = "GALVO_SESSION_IDLE", default_value = "7d")]
+    session_idle: String,
     /// On an empty store, make the account `default`, the user `admin` and a token, and print the token.
     #[arg(long)]
     bootstrap: bool,
@@ -164,6 +181,13 @@ pub enum UserCommand {
         /// What the user may do in it.
         #[arg(long, value_enum, default_value_t = RoleName::Member)]
         role: RoleName,
+    },
+    /// Set the password a user signs in with in a browser, and end all their sessions. It is asked for, or read from the
+    /// first line of standard input.
+    Password {
+        /// The user's name.
+        #[arg(value_parser = slug)]
+        name: Slug,
     },
 }
 
@@ -299,6 +323,10 @@ pub struct ServeConfig {
     pub query_cost_per_minute: u32,
     /// How long a GraphQL request may take.
     pub query_timeout: Duration,
+    /// How browsers call it, if anything says so.
+    pub public_url: Option<PublicUrl>,
+    /// How long people stay signed in with a browser.
+    pub session_life: SessionLife,
     /// How long clients may take over what is expected of them.
     pub patience: Patience,
     /// Whether an empty store gets its first account, user and token.
@@ -374,6 +402,16 @@ impl Problems {
             return Some(value);
         }
         self.add(flag, &format_args!("must be between {least} and {most}"));
+        None
+    }
+
+    /// How long a session may last, or lie idle.
+    fn life(&mut self, flag: &str, text: &str) -> Option<TimeDelta> {
+        let life = duration(text).map_err(|wrong| self.add(flag, &wrong)).ok()?;
+        if (MIN_LIFE..=MAX_LIFE).contains(&life) {
+            return TimeDelta::from_std(life).ok();
+        }
+        self.add(flag, &"must be between 5m and 400d");
         None
     }
 
@@ -470,6 +508,9 @@ impl ServeArgs {
             problems.add("query-cost-per-minute", &"must not be less than one request may cost");
         }
         let query_timeout = problems.within("query-timeout", &self.query_timeout, (0.1, 600.0));
+        let public_url = self.public_url.as_deref().map(|url| problems.read("public-url", url));
+        let absolute = problems.life("session-lifetime", &self.session_lifetime);
+        let idle = problems.life("session-idle", &self.session_idle);
         Some(ServeConfig {
             listen: listen?,
             min_report_interval: Duration::from_secs_f64(interval?),
@@ -480,6 +521,11 @@ impl ServeArgs {
             persisted_documents_only: self.persisted_documents_only,
             query_cost_per_minute: budget?,
             query_timeout: Duration::from_secs_f64(query_timeout?),
+            public_url: match public_url {
+                Some(url) => Some(url?),
+                None => None,
+            },
+            session_life: SessionLife { absolute: absolute?, idle: idle? },
             patience: Patience::default(),
             bootstrap: self.bootstrap,
             jobs: true,

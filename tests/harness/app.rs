@@ -2,17 +2,17 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use entity::{api_token::Scope, membership::Role};
 use galvo::{
     app::{
         account::Accounts,
         usage::{Folded, Rollups},
     },
-    auth::Authenticator,
+    auth::{Authenticator, Shown},
     clock::ManualClock,
     config::{CommonConfig, LogFormat, Patience, ServeConfig},
-    domain::slug::Slug,
+    domain::{session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::Keys,
     server::Server,
@@ -76,6 +76,8 @@ impl TestApp {
             persisted_documents_only: false,
             query_cost_per_minute: 1_000_000_000,
             query_timeout: Duration::from_secs(30),
+            public_url: None,
+            session_life: SessionLife { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
             patience: Patience::default(),
             bootstrap: false,
             jobs: false,
@@ -106,7 +108,10 @@ impl TestApp {
     pub async fn store_of(&self, member: &Member) -> AccountStore {
         let authenticator = Authenticator::new(self.server.store().system(), Arc::clone(&self.clock) as _);
         let credentials = format!("Bearer {}", member.secret());
-        let viewer = authenticator.viewer(Some(credentials.as_bytes())).await.unwrap();
+        let viewer = authenticator
+            .viewer(Shown { authorization: Some(credentials.as_bytes()), account: None })
+            .await
+            .unwrap();
         self.server.store().for_viewer(&viewer)
     }
 

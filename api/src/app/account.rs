@@ -86,7 +86,7 @@ impl Accounts {
     pub async fn create_user(&self, name: &Slug, account: &Slug, role: Role) -> Result<UserId, AccountError> {
         let account_id = self.account(account).await?;
         let now = self.clock.timestamp();
-        let added = self.store.add_member(account_id, new_user(name, now), role, now).await;
+        let added = self.store.add_member(account_id, new_user(name, now), (role, None), now).await;
         added.map_err(|error| taken_if_conflict(error, format!("user '{name}' in account '{account}'")))
     }
 
@@ -144,6 +144,7 @@ impl Accounts {
             user_id: user.id,
             role: Role::Owner,
             created_at: now,
+            ends_at: None,
         };
         let scopes = [Scope::Ingest, Scope::Read, Scope::Admin];
         let of = (account.id, user.id);

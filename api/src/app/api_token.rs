@@ -24,7 +24,7 @@ pub(crate) async fn create(
     wish: TokenWish,
     now: Timestamp,
 ) -> Outcome<(ApiToken, Model)> {
-    let (actor, scopes, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.expires_at());
+    let (actor, scopes, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
     store
         .write(move |store| {
             let (wish, scopes) = (wish.clone(), scopes.clone());

@@ -62,7 +62,7 @@ pub(crate) async fn add(
                 }
                 let user = store.user_named(new).await?;
                 let account_id = store.account_id();
-                let member = Model { account_id, user_id: user.id, role, created_at: now };
+                let member = Model { account_id, user_id: user.id, role, created_at: now, ends_at: None };
                 let is_new = store.add_membership(member.clone()).await?;
                 Ok(if is_new { Ok(member) } else { Err(AccessError::AlreadyMember.into()) })
             })

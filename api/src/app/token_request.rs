@@ -69,7 +69,7 @@ pub(crate) async fn approve(
     expires_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Outcome<api_token::Model> {
-    let (actor, held, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.expires_at());
+    let (actor, held, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
     store
         .write(move |store| {
             let (identifier, held) = (identifier.clone(), held.clone());

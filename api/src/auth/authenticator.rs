@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use entity::api_token::Scope;
+use entity::{Timestamp, api_token::Scope};
 
-use super::Viewer;
+use super::{Session, Viewer, credential::Credential, viewer::Proof};
 use crate::{
     clock::Clock,
-    domain::token::ApiToken,
-    store::{StoreError, SystemStore},
+    domain::{access::is_over, slug::Slug, token::ApiToken},
+    store::{Credentials, StoreError, SystemStore, Whose},
 };
 
 /// The longest `Authorization` value that is looked at.
@@ -21,6 +21,29 @@ pub struct Authenticator {
     clock: Arc<dyn Clock>,
 }
 
+/// What a request shows of who is asking, and which account it asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown<'a> {
+    /// The value of `Authorization`.
+    pub authorization: Option<&'a [u8]>,
+    /// The value of `Galvo-Account`: a short name.
+    pub account: Option<&'a [u8]>,
+}
+
+/// Credentials that are a user's own, after they were verified.
+pub(super) struct Admission<'a> {
+    /// What was shown.
+    pub(super) credential: Credential,
+    /// Whose it is.
+    pub(super) whose: Whose<'a>,
+    /// The accounts it is restricted to; none if it opens all of the user's.
+    pub(super) accounts: Option<Vec<Slug>>,
+    /// What it is restricted to; none if to nothing.
+    pub(super) scopes: Option<Vec<Scope>>,
+    /// Until when it is good; none for ever.
+    pub(super) expires_at: Option<Timestamp>,
+}
+
 /// Why a request has no viewer.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
@@ -30,6 +53,13 @@ pub enum AuthError {
     /// The credentials are malformed, unknown, revoked or expired; it is not told which.
     #[error("the token is not valid")]
     Invalid,
+    /// The session of a browser has ended, or never was; it is not told which.
+    #[error("the session is over: sign in again")]
+    NoSession,
+    /// The credentials are good, but not for the account that is asked for, or for none; whether that exists and whose it
+    /// is, is not told.
+    #[error("the credentials open no such account")]
+    NoAccount,
     /// The credentials are good, but not for this.
     #[error("the token lacks the scope '{}'", scope_name(*.0))]
     MissingScope(Scope),
@@ -45,30 +75,79 @@ impl Authenticator {
         Self { store, clock }
     }
 
-    /// The viewer behind an `Authorization` value: `Bearer`, `Token` or `ApiToken`, and an API token.
+    /// The viewer behind what was shown: `Bearer`, `Token` or `ApiToken`, and an API token.
     ///
     /// # Errors
-    /// [`AuthError`], never telling an unknown token from a revoked or expired one.
-    pub async fn viewer(&self, authorization: Option<&[u8]>) -> Result<Viewer, AuthError> {
-        let authorization = authorization.ok_or(AuthError::Missing)?;
+    /// [`AuthError`], never telling an unknown token from a revoked or expired one, nor an account that does not exist
+    /// from one that is not opened.
+    pub async fn viewer(&self, shown: Shown<'_>) -> Result<Viewer, AuthError> {
+        let authorization = shown.authorization.ok_or(AuthError::Missing)?;
         let token = token(authorization).ok_or(AuthError::Invalid)?;
+        let proof = self.api_token(&token).await?;
+        if let Some(account) = shown.account
+            && account != proof.standing.account.slug.as_bytes()
+        {
+            return Err(AuthError::NoAccount);
+        }
+        Ok(Viewer::proven(proof))
+    }
+
+    /// The viewer whom a session stands for, in the account that is asked for or the user's default one.
+    ///
+    /// # Errors
+    /// [`AuthError::NoAccount`], or the store's.
+    pub async fn viewer_of(&self, session: &Session, account: Option<&[u8]>) -> Result<Viewer, AuthError> {
+        let admission = Admission {
+            credential: Credential::Session,
+            whose: Whose::User(session.user().id),
+            accounts: None,
+            scopes: None,
+            expires_at: Some(session.expires_at()),
+        };
+        self.admit(admission, account).await
+    }
+
+    async fn api_token(&self, token: &ApiToken) -> Result<Proof, AuthError> {
         let found = self.store.credentials(token.identifier()).await?;
-        let now = self.clock.now();
+        let now = self.clock.timestamp();
         // The hash is computed and compared in any case, so that the time taken does not tell an unknown
         // identifier from a wrong secret.
         let hash = token.secret_hash();
         let matches =
             hash.matches(found.as_ref().map_or(&[0; 32], |found| found.token.secret_hash.as_slice()));
         match found {
-            Some(found)
+            Some(Credentials { token, standing })
                 if matches
-                    && found.token.revoked_at.is_none()
-                    && found.token.expires_at.is_none_or(|end| end.0 > now) =>
+                    && token.revoked_at.is_none()
+                    && !is_over(token.expires_at, now)
+                    && !is_over(standing.membership.ends_at, now) =>
             {
-                Ok(Viewer::verified(found))
+                Ok(Proof {
+                    credential: Credential::ApiToken(token.id),
+                    standing,
+                    scopes: Some(token.scopes.0),
+                    expires_at: token.expires_at,
+                })
             }
             _ => Err(AuthError::Invalid),
         }
+    }
+
+    /// The viewer whom credentials stand for that are a user's own, in the account that is asked for, or otherwise in the
+    /// user's default one.
+    pub(super) async fn admit(
+        &self,
+        admission: Admission<'_>,
+        account: Option<&[u8]>,
+    ) -> Result<Viewer, AuthError> {
+        let Admission { credential, whose, accounts, scopes, expires_at } = admission;
+        let accounts = match account {
+            Some(account) => Some(vec![asked_for(account, accounts.as_deref())?]),
+            None => accounts,
+        };
+        let standing = self.store.standing(whose, accounts.as_deref(), self.clock.timestamp()).await?;
+        let standing = standing.ok_or(AuthError::NoAccount)?;
+        Ok(Viewer::proven(Proof { credential, standing, scopes, expires_at }))
     }
 }
 
@@ -80,6 +159,13 @@ impl Viewer {
     pub fn require(&self, scope: Scope) -> Result<(), AuthError> {
         if self.may(scope) { Ok(()) } else { Err(AuthError::MissingScope(scope)) }
     }
+}
+
+/// The account that a request asks for, if the credentials are not for others only.
+fn asked_for(account: &[u8], accounts: Option<&[Slug]>) -> Result<Slug, AuthError> {
+    let asked: Option<Slug> = std::str::from_utf8(account).ok().and_then(|account| account.parse().ok());
+    let opened = asked.filter(|asked| accounts.is_none_or(|accounts| accounts.contains(asked)));
+    opened.ok_or(AuthError::NoAccount)
 }
 
 fn token(authorization: &[u8]) -> Option<ApiToken> {

@@ -76,6 +76,12 @@ pub struct Own<'a> {
     pub expires_at: Option<Timestamp>,
 }
 
+/// Whether a membership that ends at this time, if at all, is over.
+#[must_use]
+pub fn is_over(ends_at: Option<Timestamp>, now: Timestamp) -> bool {
+    ends_at.is_some_and(|end| end.0 <= now.0)
+}
+
 /// Whether somebody with `own` may make such a token for a member with the role `holder`; otherwise all that speaks
 /// against it.
 ///
@@ -99,15 +105,6 @@ pub fn check_token(
 /// What is wrong, by what it is wrong with.
 pub fn check_own_token(own: Own<'_>, wish: &TokenWish, now: Timestamp) -> Result<(), Vec<AccessError>> {
     none_of(wrong_with(own, own.role, wish, now).collect())
-}
-
-/// Whether credentials are good for all that a role covers: with less, as schedulers have it, one does not decide on the
-/// other tokens of the same user.
-#[must_use]
-pub fn is_whole(role: Role, scopes: &[Scope]) -> bool {
-    [Scope::Ingest, Scope::Read, Scope::Admin]
-        .iter()
-        .all(|scope| scopes.contains(scope) || !covers(role, *scope))
 }
 
 /// Whether a text can be the label of a token.
@@ -222,15 +219,6 @@ mod tests {
             (own(Role::Viewer, read, Some(20)), wish(read), vec![AccessError::OutlivesOwn]),
         ] {
             assert_eq!(check_own_token(own, &wish, at(10)).err().unwrap_or_default(), wrong, "{own:?} {wish:?}");
-        }
-        for (role, scopes, whole) in [
-            (Role::Viewer, read, true),
-            (Role::Member, read, false),
-            (Role::Member, &[Scope::Read, Scope::Ingest][..], true),
-            (Role::Owner, &[Scope::Read, Scope::Ingest][..], false),
-            (Role::Admin, &[Scope::Admin, Scope::Read, Scope::Ingest][..], true),
-        ] {
-            assert_eq!(is_whole(role, scopes), whole, "{role:?} {scopes:?}");
         }
     }
 

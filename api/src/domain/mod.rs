@@ -20,6 +20,7 @@ pub mod metric;
 pub mod millionths;
 pub mod password;
 pub mod profile;
+pub mod public_url;
 pub mod report;
 pub mod retention;
 pub mod return_path;

@@ -69,6 +69,8 @@ pub(super) enum MemberRole {
     Member,
     /// Read: tokens with the scope READ.
     Viewer,
+    /// Read until a given time, as who helps out does: tokens with the scope READ.
+    Guest,
 }
 
 /// Who is to become a member.

@@ -21,7 +21,8 @@ use super::{
 use crate::{
     app::{member::Refusal, token_request},
     auth::Session,
-    domain::{slug::Slug, token::ApiToken},
+    store::Standing,
+    domain::token::ApiToken,
 };
 
 /// For how many days the token may be good; the first one is proposed.
@@ -56,8 +57,8 @@ pub(super) async fn post(
         state.system.remove_token_request(&request.identifier).await?;
         return Ok(Page::new("Refused", "<p role=\"status\">Nobody gets this token.</p>").into_response());
     }
-    let account: Slug = form.text("account").parse().map_err(|_| Problem::not_found())?;
-    let viewer = state.sessions.viewer(&session, Some(&account)).await?;
+    let account = form.text("account").as_bytes();
+    let viewer = state.authenticator.viewer_of(&session, Some(account)).await?;
     let now = state.clock.timestamp();
     let expires_at = match form.text("days") {
         "" => None,
@@ -107,13 +108,15 @@ fn gone() -> Response {
 }
 
 async fn question(state: &AppState, session: &Session, request: &Model) -> Result<Page, Problem> {
-    let accounts = state.sessions.accounts(session).await?;
-    if accounts.is_empty() {
-        return Err(Problem::forbidden("NO_ACCOUNT", "you are no member of any account"));
-    }
+    // Who is a member of none is refused here.
+    let viewer = state.authenticator.viewer_of(session, None).await?;
+    let accounts = match state.store.for_user_of(&viewer) {
+        Some(own) => own.standings(state.clock.timestamp()).await?,
+        None => Vec::new(),
+    };
     let options: String = accounts
         .iter()
-        .map(|account| {
+        .map(|Standing { account, .. }| {
             let (slug, name) = (escape(&account.slug), escape(&account.name));
             format!("<option value=\"{slug}\">{name}</option>")
         })

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     app::{api_token, member::Refusal, token_request::{self, AskRefusal}},
     auth::Viewer,
-    domain::{access::{AccessError, TokenWish, is_whole}, token::ApiToken},
+    domain::{access::{AccessError, TokenWish}, token::ApiToken},
 };
 
 /// How large a body may be that asks for a token.
@@ -63,6 +63,7 @@ pub(super) struct NewTokenBody {
     #[serde(default)]
     label: Option<String>,
     /// When it ends, RFC 3339; with the one that asks if not given.
+    #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(default)]
     expiry: Option<DateTime<Utc>>,
 }
@@ -227,7 +228,7 @@ pub(super) async fn create(
     let wish = TokenWish {
         label: wanted.label.unwrap_or_default(),
         scopes: viewer.scopes().to_vec(),
-        expires_at: wanted.expiry.map(Timestamp::from).or(viewer.expires_at()),
+        expires_at: wanted.expiry.map(Timestamp::from).or(viewer.grants_until()),
     };
     let (store, now) = (state.store.for_viewer(&viewer), state.clock.timestamp());
     match api_token::create(&store, &viewer, viewer.user_id(), wish, now).await? {
@@ -273,7 +274,7 @@ pub(super) async fn revoke(
 
 /// Refuses whose credentials are good for less than their user may do.
 fn whole(viewer: Viewer) -> Result<Viewer, Problem> {
-    if is_whole(viewer.role(), viewer.scopes()) {
+    if viewer.is_unrestricted() {
         Ok(viewer)
     } else {
         Err(Problem::forbidden("MISSING_SCOPE", "the token is not good for all that its user may do"))

@@ -4,8 +4,7 @@ use entity::{
     Timestamp, account,
     api_token::{Column, Entity, Model},
     ids::{ApiTokenId, UserId},
-    membership::{self, Role},
-    user,
+    membership, user,
 };
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
@@ -18,6 +17,7 @@ use super::{
     identity::SystemStore,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
+    standing::Standing,
 };
 
 /// A token's row with the account and user it stands for.
@@ -25,12 +25,8 @@ use super::{
 pub struct Credentials {
     /// The token.
     pub token: Model,
-    /// The account it opens.
-    pub account: account::Model,
-    /// The user it acts for.
-    pub user: user::Model,
-    /// What the user is in the account now.
-    pub role: Role,
+    /// The account it opens, the user it acts for, and what the user is in the account now.
+    pub standing: Standing,
 }
 
 #[expect(clippy::disallowed_methods, reason = "a token is looked up before an account is known")]
@@ -49,7 +45,8 @@ impl SystemStore {
             .one(&self.pools.reader)
             .await?;
         Ok(row.and_then(|(token, account, user, member)| {
-            Some(Credentials { token, account: account?, user: user?, role: member?.role })
+            let standing = Standing { account: account?, user: user?, membership: member? };
+            Some(Credentials { token, standing })
         }))
     }
 
