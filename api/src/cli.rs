@@ -178,6 +178,7 @@ fn greet(server: &Server, common: &CommonConfig) {
     let token = match server.bootstrap_token() {
         Some(token) => {
             println!("token:        {}   (account default, user admin; shown only now)", token.reveal());
+            println!("sign in:      {url}/sign-in   (once `galvo user password admin` has set a password)");
             token.reveal()
         }
         None => "<token>".to_owned(),

@@ -12,7 +12,7 @@ use galvo::{
     auth::{Authenticator, Shown},
     clock::ManualClock,
     config::{CommonConfig, LogFormat, Patience, ServeConfig},
-    domain::{session::SessionLife, slug::Slug},
+    domain::{role::scopes_of, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::Keys,
     server::Server,
@@ -21,7 +21,7 @@ use galvo::{
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header};
 use serde_json::{Value, json};
 
-use crate::Database;
+use crate::{Browser, Database};
 
 /// A running server with a database of its own and a clock that stands still.
 pub struct TestApp {
@@ -126,20 +126,30 @@ impl TestApp {
         self.member(slug, slug).await
     }
 
-    /// Makes a user of an account, whose token may do everything.
-    pub async fn member(&self, user: &str, account: &str) -> Member {
+    /// Makes a user of an account with a role, whose token may do all that the role covers.
+    pub async fn member_with(&self, user: &str, account: &str, role: Role) -> Member {
         let (user, account): (Slug, Slug) = (user.parse().unwrap(), account.parse().unwrap());
-        self.accounts().create_user(&user, &account, Role::Owner).await.unwrap();
-        let mut member = Member {
-            token: String::new(),
-            user,
-            account,
-            client: self.client.clone(),
-            accounts: self.accounts(),
-            address: self.url(""),
-        };
-        member.token = member.token(&[Scope::Ingest, Scope::Read, Scope::Admin], None).await;
+        self.accounts().create_user(&user, &account, role).await.unwrap();
+        let accounts = self.accounts();
+        let address = self.url("");
+        let client = self.client.clone();
+        let mut member = Member { token: String::new(), user, account, client, accounts, address };
+        member.token = member.token(&scopes_of(role), None).await;
         member
+    }
+
+    /// Makes an owner of an account, whose token may do everything.
+    pub async fn member(&self, user: &str, account: &str) -> Member {
+        self.member_with(user, account, Role::Owner).await
+    }
+
+    /// A browser of somebody who has set a password and is signed in with it.
+    pub async fn browser(&self, member: &Member) -> Browser {
+        let password = format!("password of {}", member.user);
+        self.accounts().set_password(&member.user, password.clone()).await.unwrap();
+        let browser = Browser::new(self);
+        browser.sign_in(member.user.as_str(), &password).await;
+        browser
     }
 
     /// What an operator has on the command line.
@@ -225,6 +235,12 @@ impl Member {
     #[must_use]
     pub fn slug(&self) -> &str {
         self.account.as_str()
+    }
+
+    /// The member's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.user.as_str()
     }
 
     /// The member's token.

@@ -6,12 +6,14 @@
 )]
 
 mod app;
+mod browser;
 mod database;
 mod hostile;
 mod program;
 mod report;
 
 pub use app::{Member, TestApp};
+pub use browser::{Browser, Page};
 pub use database::{Database, Outage};
 pub use hostile::{HostileRequest, hostile_requests};
 pub use program::Program;

@@ -22,6 +22,7 @@ async fn an_empty_store_is_set_up_once() {
         format!("dashboard:    {address}/"),
         format!("graphql:      {address}/graphql"),
         format!("token:        {token}   (account default, user admin; shown only now)"),
+        format!("sign in:      {address}/sign-in   (once `galvo user password admin` has set a password)"),
         "point Dask here:".to_owned(),
         format!("  export DASK_GALVO__TOKEN={token}"),
         format!("  dask scheduler --preload {address}/api/v2/analytics/preload"),

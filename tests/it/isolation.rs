@@ -54,21 +54,29 @@ const NODES: [&str; 9] = [
 ];
 
 /// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 7] = [
+const ROUTES: [(&str, Guard); 14] = [
+    ("DELETE /api/v1/api-tokens/{identifier}/revoke", Guard::Case),
+    ("GET /api/v1/api-tokens/", Guard::Case),
+    ("GET /api/v1/session", Guard::Case),
     ("GET /api/v2/analytics/preload", Guard::NoAccountData),
+    ("GET /api/v2/user/account/{workspace}/usage", Guard::Case),
     ("GET /api/v2/user/me", Guard::Case),
     ("GET /api/v2/user/me/memberships", Guard::Case),
     ("GET /healthz", Guard::NoAccountData),
     ("GET /readyz", Guard::NoAccountData),
+    ("POST /api/v1/api-tokens-no-user/", Guard::NoAccountData),
+    ("POST /api/v1/api-tokens/", Guard::Case),
     ("POST /api/v1/reports", Guard::Case),
     ("POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}", Guard::Case),
+    ("POST /api/v2/interactions/interaction", Guard::NoAccountData),
 ];
 
 enum Guard {
     /// The same for everybody.
     NoAccountData,
     /// A test below: of reports `a_report_reaches_its_own_account_only`, of those the `coiled` client calls
-    /// `the_coiled_client_is_told_of_its_own_account_only`, and of those it tells of spans
+    /// `the_coiled_client_is_told_of_its_own_account_only`, of tokens and sessions
+    /// `tokens_and_sessions_are_of_their_own_account_and_user`, and of those it tells of spans
     /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`.
     Case,
 }
@@ -325,6 +333,51 @@ async fn the_coiled_client_is_told_of_its_own_account_only() {
     for path in ["/api/v2/user/me", "/api/v2/user/me/memberships"] {
         assert_eq!(app.anonymous(Method::GET, path).send().await.unwrap().status(), 401, "{path}");
     }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn tokens_and_sessions_are_of_their_own_account_and_user() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let rest = async |member: &Member, method: Method, path: &str| {
+        let answer = member.request(method, path).json(&json!({})).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let (_, of_bob) = rest(&bob, Method::GET, "/api/v1/api-tokens/").await;
+    let (made, _) = rest(&ada, Method::POST, "/api/v1/api-tokens/").await;
+    let (_, still) = rest(&bob, Method::GET, "/api/v1/api-tokens/").await;
+    assert_eq!((made, &still), (201, &of_bob));
+    let revoke = |identifier: &str| format!("/api/v1/api-tokens/{identifier}/revoke");
+    let adas = ada.secret().split_once('-').unwrap().0;
+    let theirs = rest(&bob, Method::DELETE, &revoke(adas)).await;
+    assert_eq!((theirs.0, &theirs), (404, &rest(&bob, Method::DELETE, &revoke("0000000000000000")).await));
+    let usage = |account: &str| format!("/api/v2/user/account/{account}/usage");
+    let theirs = rest(&bob, Method::GET, &usage("ada")).await;
+    assert_eq!((theirs.0, &theirs), (404, &rest(&bob, Method::GET, &usage("nobody")).await));
+    assert_eq!(rest(&bob, Method::GET, &usage("bob")).await.0, 200);
+    // A session tells of its user, and whoever decides in it on a token gives it to no account of others.
+    let (of_ada, of_bob) = (app.browser(&ada).await, app.browser(&bob).await);
+    for (browser, name) in [(&of_ada, "ada"), (&of_bob, "bob")] {
+        let session: Value =
+            browser.request(Method::GET, "/api/v1/session").send().await.unwrap().json().await.unwrap();
+        assert_eq!(session["username"], name);
+    }
+    assert_ne!(of_ada.csrf().await, of_bob.csrf().await);
+    let asked = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
+    let asked = asked.header("content-type", "application/x-www-form-urlencoded").send().await.unwrap();
+    let identifier = asked.json::<Value>().await.unwrap()["identifier"].as_str().unwrap().to_owned();
+    let page = of_bob.open(&format!("/activate-token?id={identifier}")).await;
+    assert!(page.html.contains("<option value=\"bob\">") && !page.html.contains("ada"), "{}", page.html);
+    let csrf = of_bob.csrf().await;
+    let give = async |account: &str| {
+        let fields = [("csrf", csrf.as_str()), ("id", &identifier), ("account", account), ("decision", "approve")];
+        let page = of_bob.submit("/activate-token", &fields).await;
+        (page.status.as_u16(), page.html)
+    };
+    let theirs = give("ada").await;
+    assert_eq!((theirs.0, &theirs), (403, &give("nobody").await));
+    assert_eq!(give("bob").await.0, 200);
     app.stop().await;
 }
 
