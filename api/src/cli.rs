@@ -77,10 +77,13 @@ enum CommandError {
 impl CommandError {
     /// Whether the settings are wrong.
     fn is_usage(&self) -> bool {
-        let (Self::Server(ServerError::Keys(error)) | Self::Key(KeyCommandError::Keys(error))) = self else {
-            return false;
-        };
-        matches!(error, KeyError::Read(..) | KeyError::Wrong(..))
+        match self {
+            Self::Server(ServerError::Keys(error)) | Self::Key(KeyCommandError::Keys(error)) => {
+                matches!(error, KeyError::Read(..) | KeyError::Wrong(..))
+            }
+            Self::Server(ServerError::Jwks(_)) => true,
+            _ => false,
+        }
     }
 }
 

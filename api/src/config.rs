@@ -3,6 +3,9 @@
 //! Every wrong value is named in one go, and a `GALVO_` variable nobody knows is an error, because a misspelt
 //! setting that is silently ignored is found in production.
 
+mod jwt;
+mod oidc;
+
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use chrono::TimeDelta;
@@ -16,16 +19,40 @@ use crate::{
     store::StoreUrl,
 };
 
+use self::{jwt::JwtArgs, oidc::OidcArgs};
+pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
+pub use self::oidc::{ClientSecret, OidcConfig};
+
 /// Every variable the program reads.
-const VARIABLES: [&str; 18] = [
+const VARIABLES: [&str; 38] = [
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
+    "GALVO_JWKS",
+    "GALVO_JWT_ACCOUNT_CLAIM",
+    "GALVO_JWT_AUDIENCE",
+    "GALVO_JWT_ISSUER",
+    "GALVO_JWT_PROVISION",
+    "GALVO_JWT_PROVISION_ACCOUNT",
+    "GALVO_JWT_ROLE_CLAIM",
+    JWT_SECRET,
+    "GALVO_JWT_SECRET_FILE",
+    "GALVO_JWT_USER_CLAIM",
     "GALVO_LISTEN",
     "GALVO_LOG",
     "GALVO_LOG_FORMAT",
     "GALVO_MAX_CONNECTIONS",
     "GALVO_MAX_QUERY_COST",
     "GALVO_MIN_REPORT_INTERVAL",
+    "GALVO_OIDC_ACCOUNT_CLAIM",
+    "GALVO_OIDC_CLIENT_ID",
+    OIDC_CLIENT_SECRET,
+    "GALVO_OIDC_CLIENT_SECRET_FILE",
+    "GALVO_OIDC_ISSUER",
+    "GALVO_OIDC_NAME",
+    "GALVO_OIDC_PROVISION",
+    "GALVO_OIDC_PROVISION_ACCOUNT",
+    "GALVO_OIDC_ROLE_CLAIM",
+    "GALVO_OIDC_SCOPES",
     "GALVO_PERSISTED_DOCUMENTS",
     "GALVO_PERSISTED_DOCUMENTS_ONLY",
     "GALVO_PUBLIC_URL",
@@ -41,6 +68,11 @@ const VARIABLES: [&str; 18] = [
 /// The keys themselves. There is no flag for them: arguments are seen by everyone on a machine.
 const SECRET_KEY: &str = "GALVO_SECRET_KEY";
 
+/// What is shared with the issuer of JWTs. There is no flag for it either.
+const JWT_SECRET: &str = "GALVO_JWT_SECRET";
+
+/// What an OpenID provider knows this server by. There is no flag for it either.
+const OIDC_CLIENT_SECRET: &str = "GALVO_OIDC_CLIENT_SECRET";
 /// How long sessions of browsers may be set to last. Browsers keep no cookie for longer.
 const MIN_LIFE: Duration = Duration::from_mins(5);
 const MAX_LIFE: Duration = Duration::from_hours(400 * 24);
@@ -154,6 +186,10 @@ pub struct ServeArgs {
     /// On an empty store, make the account `default`, the user `admin` and a token, and print the token.
     #[arg(long)]
     bootstrap: bool,
+    #[command(flatten)]
+    jwt: JwtArgs,
+    #[command(flatten)]
+    oidc: OidcArgs,
 }
 
 /// Manage accounts.
@@ -329,6 +365,10 @@ pub struct ServeConfig {
     pub session_life: SessionLife,
     /// How long clients may take over what is expected of them.
     pub patience: Patience,
+    /// Whose JWTs are accepted, if anybody's are.
+    pub jwt: Option<JwtConfig>,
+    /// With which OpenID provider people sign in, if with any.
+    pub oidc: Option<OidcConfig>,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
     /// Whether the background jobs run by themselves.
@@ -511,6 +551,11 @@ impl ServeArgs {
         let public_url = self.public_url.as_deref().map(|url| problems.read("public-url", url));
         let absolute = problems.life("session-lifetime", &self.session_lifetime);
         let idle = problems.life("session-idle", &self.session_idle);
+        #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
+        let jwt = self.jwt.read(problems, std::env::var_os(JWT_SECRET).as_deref());
+        let has_url = self.public_url.is_some();
+        #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
+        let oidc = self.oidc.read(problems, std::env::var_os(OIDC_CLIENT_SECRET).as_deref(), has_url);
         Some(ServeConfig {
             listen: listen?,
             min_report_interval: Duration::from_secs_f64(interval?),
@@ -527,6 +572,8 @@ impl ServeArgs {
             },
             session_life: SessionLife { absolute: absolute?, idle: idle? },
             patience: Patience::default(),
+            jwt,
+            oidc,
             bootstrap: self.bootstrap,
             jobs: true,
         })

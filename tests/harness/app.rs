@@ -79,6 +79,8 @@ impl TestApp {
             public_url: None,
             session_life: SessionLife { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
             patience: Patience::default(),
+            jwt: None,
+            oidc: None,
             bootstrap: false,
             jobs: false,
         };

@@ -7,10 +7,8 @@ use entity::{
     api_token::{self, Scope, Scopes},
     ids::{AccountId, ApiTokenId, UserId},
     membership::{self, Role},
-    user,
 };
-use rand::Rng;
-use uuid::{Builder, Uuid};
+use uuid::Uuid;
 
 use crate::{
     blocking::blocking,
@@ -20,6 +18,7 @@ use crate::{
         role::covers,
         slug::Slug,
         token::ApiToken,
+        user::new_user,
     },
     store::{StoreError, SystemStore},
 };
@@ -86,7 +85,8 @@ impl Accounts {
     pub async fn create_user(&self, name: &Slug, account: &Slug, role: Role) -> Result<UserId, AccountError> {
         let account_id = self.account(account).await?;
         let now = self.clock.timestamp();
-        let added = self.store.add_member(account_id, new_user(name, now), (role, None), now).await;
+        let added =
+            self.store.add_member(account_id, new_user(name, &mut rand::rng(), now), (role, None), now).await;
         added.map_err(|error| taken_if_conflict(error, format!("user '{name}' in account '{account}'")))
     }
 
@@ -138,7 +138,7 @@ impl Accounts {
         }
         let now = self.clock.timestamp();
         let account = self.account_row(&DEFAULT_ACCOUNT);
-        let user = new_user(&DEFAULT_USER, now);
+        let user = new_user(&DEFAULT_USER, &mut rand::rng(), now);
         let member = membership::Model {
             account_id: account.id,
             user_id: user.id,
@@ -166,15 +166,6 @@ impl Accounts {
         let found = self.store.account_by_slug(slug).await?;
         found.map(|account| account.id).ok_or_else(|| AccountError::Missing(format!("account '{slug}'")))
     }
-}
-
-/// A user who is not stored yet. The identifier tells nothing of when it was made: who makes a user a member must not
-/// learn whether the name was known, which is a matter of other accounts.
-pub(super) fn new_user(name: &Slug, now: Timestamp) -> user::Model {
-    let mut random = [0; 16];
-    rand::rng().fill_bytes(&mut random);
-    let id = Builder::from_random_bytes(random).into_uuid();
-    user::Model { id: UserId(id), name: name.to_string(), created_at: now }
 }
 
 /// A token that is not stored yet, for a user in an account.

@@ -4,7 +4,7 @@ use entity::{Timestamp, api_token::Model, ids::UserId};
 
 use super::{
     account::new_token,
-    member::{Outcome, Refusal, role_of},
+    member::{Outcome, Refusal, grant_of, role_of},
 };
 use crate::{
     auth::Viewer,
@@ -31,12 +31,12 @@ pub(crate) async fn create(
             Box::pin(async move {
                 let members = store.lock_members(&[actor, holder]).await?;
                 let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
-                let Some(role) = role_of(&members, holder) else { return Ok(Err(Refusal::NotFound)) };
+                let Some(grant) = grant_of(&members, holder) else { return Ok(Err(Refusal::NotFound)) };
                 let own = Own { role: own, scopes: &scopes, expires_at: own_end };
                 let checked = if holder == actor {
-                    check_own_token(own, &wish, now)
+                    check_own_token(own, grant.ends_at, &wish, now)
                 } else {
-                    check_token(own, role, &wish, now)
+                    check_token(own, grant, &wish, now)
                 };
                 if let Err(errors) = checked {
                     return Ok(Err(Refusal::Rules(errors)));

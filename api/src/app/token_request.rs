@@ -14,11 +14,11 @@ use entity::{
 };
 use uuid::Uuid;
 
-use super::member::{Outcome, Refusal, role_of};
+use super::member::{Outcome, Refusal, grant_of};
 use crate::{
     auth::Viewer,
     domain::{
-        access::{AccessError, MAX_TOKENS, Own, TokenWish, check_own_token, is_label},
+        access::{AccessError, Grant, MAX_TOKENS, Own, TokenWish, check_own_token, is_label},
         role::covers,
         sign_in_pace::one_address,
         token::ApiToken,
@@ -75,11 +75,11 @@ pub(crate) async fn approve(
             let (identifier, held) = (identifier.clone(), held.clone());
             Box::pin(async move {
                 let members = store.lock_members(&[actor]).await?;
-                let Some(role) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                let Some(Grant { role, ends_at }) = grant_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
                 let own = Own { role, scopes: &held, expires_at: own_end };
                 let scopes = held.iter().copied().filter(|scope| covers(role, *scope)).collect();
                 let wish = TokenWish { label: String::new(), scopes, expires_at };
-                if let Err(errors) = check_own_token(own, &wish, now) {
+                if let Err(errors) = check_own_token(own, ends_at, &wish, now) {
                     return Ok(Err(Refusal::Rules(errors)));
                 }
                 if store.good_api_token_count(now).await? >= MAX_TOKENS {

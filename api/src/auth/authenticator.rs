@@ -2,23 +2,42 @@
 
 use std::sync::Arc;
 
-use entity::{Timestamp, api_token::Scope};
+use entity::{Timestamp, api_token::Scope, user};
 
-use super::{Session, Viewer, credential::Credential, viewer::Proof};
+use super::{
+    Session, Viewer,
+    credential::Credential,
+    jwt::{JwtError, JwtVerifier, Verified},
+    oidc::{OidcError, OidcProvider, Returned},
+    viewer::Proof,
+};
 use crate::{
     clock::Clock,
-    domain::{access::is_over, slug::Slug, token::ApiToken},
-    store::{Credentials, StoreError, SystemStore, Whose},
+    config::Provision,
+    domain::{
+        access::is_over,
+        claims::{ClaimError, Claimed},
+        role::least,
+        sign_in_attempt::SignInAttempt,
+        slug::Slug,
+        token::ApiToken,
+        user::{local_name, new_user},
+    },
+    store::{Credentials, Newcomer, StoreError, SystemStore, Whose},
 };
 
 /// The longest `Authorization` value that is looked at.
 const MAX_LENGTH: usize = 8 * 1024;
+
+/// Digits that tell a newcomer's name from others: more if somebody has the shorter one.
+const NAME_DIGITS: [usize; 2] = [6, 16];
 
 /// Verifies credentials.
 #[derive(Clone)]
 pub struct Authenticator {
     store: SystemStore,
     clock: Arc<dyn Clock>,
+    jwt: Option<Arc<JwtVerifier>>,
 }
 
 /// What a request shows of who is asking, and which account it asks for.
@@ -72,17 +91,27 @@ impl Authenticator {
     /// An authenticator that looks tokens up in `store`.
     #[must_use]
     pub fn new(store: SystemStore, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock }
+        Self { store, clock, jwt: None }
     }
 
-    /// The viewer behind what was shown: `Bearer`, `Token` or `ApiToken`, and an API token.
+    /// One that also believes an issuer of JWTs.
+    #[must_use]
+    pub fn with_jwt(self, jwt: Option<JwtVerifier>) -> Self {
+        Self { jwt: jwt.map(Arc::new), ..self }
+    }
+
+    /// The viewer behind what was shown: `Bearer`, `Token` or `ApiToken`, and an API token or a JWT.
     ///
     /// # Errors
     /// [`AuthError`], never telling an unknown token from a revoked or expired one, nor an account that does not exist
     /// from one that is not opened.
     pub async fn viewer(&self, shown: Shown<'_>) -> Result<Viewer, AuthError> {
         let authorization = shown.authorization.ok_or(AuthError::Missing)?;
-        let token = token(authorization).ok_or(AuthError::Invalid)?;
+        let token = match (bearer(authorization).ok_or(AuthError::Invalid)?, &self.jwt) {
+            (Bearer::Jwt(token), Some(jwt)) => return self.jwt(jwt, token, shown.account).await,
+            (Bearer::Jwt(_), None) => return Err(AuthError::Invalid),
+            (Bearer::ApiToken(token), _) => token,
+        };
         let proof = self.api_token(&token).await?;
         if let Some(account) = shown.account
             && account != proof.standing.account.slug.as_bytes()
@@ -133,6 +162,99 @@ impl Authenticator {
         }
     }
 
+    async fn jwt(&self, jwt: &JwtVerifier, token: &str, account: Option<&[u8]>) -> Result<Viewer, AuthError> {
+        let Verified { claimed, expires_at } =
+            jwt.verify(token, self.clock.now()).await.map_err(|reason| {
+                tracing::debug!(%reason, "a JWT is not believed");
+                if matches!(reason, JwtError::Claims(ClaimError::Role)) {
+                    AuthError::NoAccount
+                } else {
+                    AuthError::Invalid
+                }
+            })?;
+        let admission = || Admission {
+            credential: Credential::Jwt,
+            whose: Whose::Identity { issuer: jwt.issuer(), subject: &claimed.subject },
+            accounts: claimed.accounts.clone(),
+            scopes: claimed.scopes.clone(),
+            expires_at: Some(expires_at),
+        };
+        match (self.admit(admission(), account).await, jwt.provision()) {
+            (Err(AuthError::NoAccount), Some(provision)) => {
+                let asked =
+                    account.map(|account| asked_for(account, claimed.accounts.as_deref())).transpose()?;
+                self.receive(jwt.issuer(), &claimed, provision, asked).await?;
+                self.admit(admission(), account).await
+            }
+            (admitted, _) => admitted,
+        }
+    }
+
+    /// Whom a provider sends with a browser, who becomes a member first if nobody here knows them and that is wanted.
+    ///
+    /// # Errors
+    /// [`AuthError::NoAccount`] when nobody here knows them, or the store's. What is wrong with what the provider sends comes
+    /// as a value.
+    pub async fn user_of_provider(
+        &self,
+        provider: &OidcProvider,
+        attempt: &SignInAttempt,
+        returned: Returned,
+    ) -> Result<Result<user::Model, OidcError>, AuthError> {
+        let claimed = match provider.claimed(attempt, returned, self.clock.now()).await {
+            Ok(claimed) => claimed,
+            Err(error) => return Ok(Err(error)),
+        };
+        let (issuer, subject) = (provider.issuer(), claimed.subject.as_str());
+        let standing = self.store.standing(Whose::Identity { issuer, subject }, None, self.clock.timestamp());
+        if standing.await?.is_none()
+            && let Some(provision) = provider.provision()
+        {
+            self.receive(issuer, &claimed, provision, None).await?;
+        }
+        self.store.user_of_identity(issuer, subject).await?.map(Ok).ok_or(AuthError::NoAccount)
+    }
+
+    /// Makes a member of somebody whom an issuer sends and whom nobody here knows yet, if that is wanted, in the account
+    /// that is `asked` for or that the issuer names.
+    pub(super) async fn receive(
+        &self,
+        issuer: &str,
+        claimed: &Claimed,
+        provision: &Provision,
+        asked: Option<Slug>,
+    ) -> Result<(), AuthError> {
+        let named = match &claimed.accounts {
+            Some(accounts) => accounts.first(),
+            None => provision.account.as_ref(),
+        };
+        let account = match (asked, named) {
+            // Where no claim says so, nobody gets into an account by asking for it.
+            (Some(asked), Some(named)) if claimed.accounts.is_none() && asked != *named => return Ok(()),
+            (Some(asked), _) => asked,
+            (None, Some(named)) => named.clone(),
+            (None, None) => return Ok(()),
+        };
+        let now = self.clock.timestamp();
+        let role = claimed.role.map_or(provision.role, |role| least(role, provision.role));
+        for digits in NAME_DIGITS {
+            let name = local_name(&claimed.called, issuer, &claimed.subject, digits);
+            let newcomer = Newcomer {
+                issuer: issuer.to_owned(),
+                subject: claimed.subject.clone(),
+                user: new_user(&name, &mut rand::rng(), now),
+                account: account.clone(),
+                role,
+            };
+            match self.store.admit_newcomer(newcomer, now).await {
+                // Another request of the same newcomer was faster, or the name is taken.
+                Err(StoreError::Conflict(_)) => {}
+                admitted => return Ok(admitted?),
+            }
+        }
+        Ok(())
+    }
+
     /// The viewer whom credentials stand for that are a user's own, in the account that is asked for, or otherwise in the
     /// user's default one.
     pub(super) async fn admit(
@@ -168,13 +290,26 @@ fn asked_for(account: &[u8], accounts: Option<&[Slug]>) -> Result<Slug, AuthErro
     opened.ok_or(AuthError::NoAccount)
 }
 
-fn token(authorization: &[u8]) -> Option<ApiToken> {
+/// What stands behind one of the words that introduce credentials.
+#[derive(Debug, PartialEq, Eq)]
+enum Bearer<'a> {
+    ApiToken(ApiToken),
+    /// It has dots, which no token of ours ever had.
+    Jwt(&'a str),
+}
+
+fn bearer(authorization: &[u8]) -> Option<Bearer<'_>> {
     if authorization.len() > MAX_LENGTH {
         return None;
     }
     let (word, token) = std::str::from_utf8(authorization).ok()?.trim().split_once(' ')?;
     let known = ["bearer", "token", "apitoken"].iter().any(|known| word.eq_ignore_ascii_case(known));
-    if known { ApiToken::parse(token.trim()) } else { None }
+    let token = token.trim();
+    match known {
+        true if token.contains('.') => Some(Bearer::Jwt(token)),
+        true => ApiToken::parse(token).map(Bearer::ApiToken),
+        false => None,
+    }
 }
 
 fn scope_name(scope: Scope) -> &'static str {
@@ -192,13 +327,19 @@ mod tests {
     #[test]
     fn three_words_introduce_a_token() {
         for text in ["Bearer id-x", "bearer id-x", "Token id-x", "ApiToken id-x", "  Bearer   id-x "] {
-            let token = token(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+            let Some(Bearer::ApiToken(token)) = bearer(text.as_bytes()) else { panic!("{text}") };
             assert_eq!(token.reveal(), "id-x");
         }
-        for text in ["", "id-x", "Basic id-x", "Bearer", "Bearer  ", "Bearer idx"] {
-            assert_eq!(token(text.as_bytes()), None, "{text}");
+        for text in ["", "id-x", "Basic id-x", "Bearer", "Bearer  ", "Bearer idx", "a.b.c", "Basic a.b.c"] {
+            assert_eq!(bearer(text.as_bytes()), None, "{text}");
         }
-        assert_eq!(token(b"Bearer \xff-x"), None);
-        assert_eq!(token(format!("Bearer id-{}", "x".repeat(MAX_LENGTH)).as_bytes()), None);
+        // The published client says `ApiToken` when there is a dash, wherever it is.
+        for text in ["Bearer a.b.c", "ApiToken a-.b.c", "Token a.b.c"] {
+            assert!(matches!(bearer(text.as_bytes()), Some(Bearer::Jwt(_))), "{text}");
+        }
+        assert_eq!(bearer(b"Bearer \xff-x"), None);
+        for token in ["id-", "a.b."] {
+            assert_eq!(bearer(format!("Bearer {token}{}", "x".repeat(MAX_LENGTH)).as_bytes()), None);
+        }
     }
 }

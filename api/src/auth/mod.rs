@@ -13,10 +13,16 @@
 
 mod authenticator;
 mod credential;
+mod jwks;
+mod jwt;
+mod oidc;
 mod session;
 mod viewer;
 
 pub use authenticator::{AuthError, Authenticator, Shown};
 pub use credential::{Credential, LimitKey};
+pub use jwks::JwksError;
+pub use jwt::JwtVerifier;
+pub use oidc::{CALLBACK, OidcError, OidcProvider, Returned};
 pub use session::{Session, Sessions};
 pub use viewer::Viewer;

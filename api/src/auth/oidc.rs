@@ -10,14 +10,15 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, Utc};
+use futures::future::BoxFuture;
 use openidconnect::{
-    AccessTokenHash, AuthorizationCode, ClaimsVerificationError, CsrfToken, HttpRequest, HttpResponse, IssuerUrl,
+    AccessTokenHash, AsyncHttpClient, AuthorizationCode, ClaimsVerificationError, CsrfToken, HttpRequest, HttpResponse, IssuerUrl,
     Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope,
     SignatureVerificationError, TokenResponse,
     core::{CoreAuthenticationFlow, CoreClient, CoreIdToken, CoreJwsSigningAlgorithm, CoreProviderMetadata, CoreTokenResponse},
 };
-use reqwest::{Client, Url};
 use tokio::sync::Mutex;
+use url::Url;
 
 use crate::{
     config::{OidcConfig, Provision},
@@ -26,7 +27,7 @@ use crate::{
         public_url::PublicUrl,
         sign_in_attempt::SignInAttempt,
     },
-    outgoing::{self, FetchError},
+    outgoing::{self, FetchError, Outgoing},
 };
 
 /// Where the provider sends browsers back to.
@@ -58,7 +59,7 @@ pub struct OidcProvider {
     config: OidcConfig,
     issuer: IssuerUrl,
     redirect: RedirectUrl,
-    http: Client,
+    asking: Asking,
     known: Mutex<Option<Known>>,
 }
 
@@ -94,10 +95,28 @@ pub enum OidcError {
 enum AskError {
     #[error("it would have to be asked in the open")]
     InTheOpen,
+    #[error("it has no address")]
+    Address(#[from] url::ParseError),
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    #[error("its answer is none of HTTP")]
-    Http(#[from] openidconnect::http::Error),
+}
+
+/// Asks a provider one thing at a time, and nothing that others could read or answer.
+struct Asking(Outgoing);
+
+impl<'a> AsyncHttpClient<'a> for Asking {
+    type Error = AskError;
+    type Future = BoxFuture<'a, Result<HttpResponse, AskError>>;
+
+    fn call(&'a self, request: HttpRequest) -> Self::Future {
+        Box::pin(async move {
+            let url: Url = request.uri().to_string().parse()?;
+            if !outgoing::is_private(&url) {
+                return Err(AskError::InTheOpen);
+            }
+            Ok(self.0.send(request, MAX_BYTES).await?)
+        })
+    }
 }
 
 /// What a provider sends a browser back with.
@@ -114,17 +133,18 @@ pub struct Returned {
 impl OidcProvider {
     /// A provider that nobody has asked yet.
     ///
-    /// # Errors
-    /// When nothing can be asked at all.
-    pub fn new(config: &OidcConfig, public: &PublicUrl) -> Result<Self, reqwest::Error> {
+    /// # Panics
+    /// When the settings are none that were checked.
+    #[must_use]
+    pub fn new(config: &OidcConfig, public: &PublicUrl) -> Self {
         let redirect = format!("{public}{CALLBACK}");
-        Ok(Self {
+        Self {
             issuer: IssuerUrl::new(config.issuer.clone()).expect("the setting was checked"),
             redirect: RedirectUrl::new(redirect).expect("the setting was checked"),
             config: config.clone(),
-            http: outgoing::client()?,
+            asking: Asking(Outgoing::new()),
             known: Mutex::default(),
-        })
+        }
     }
 
     /// What people call it.
@@ -206,11 +226,10 @@ impl OidcProvider {
     ) -> Result<CoreTokenResponse, OidcError> {
         use openidconnect::RequestTokenError;
 
-        let http = |request| self.ask(request);
         let client = self.client(metadata);
         let exchange = client.exchange_code(AuthorizationCode::new(code));
         let exchange = exchange.map_err(|error| OidcError::Away(Box::new(error)))?;
-        let answer = exchange.set_pkce_verifier(PkceCodeVerifier::new(verifier)).request_async(&http).await;
+        let answer = exchange.set_pkce_verifier(PkceCodeVerifier::new(verifier)).request_async(&self.asking).await;
         answer.map_err(|error| match error {
             // As of a code that was used before. What it answers in words is not repeated anywhere.
             RequestTokenError::ServerResponse(_) => OidcError::Denied,
@@ -256,8 +275,7 @@ impl OidcProvider {
         {
             return Ok(Arc::clone(metadata));
         }
-        let http = |request| self.ask(request);
-        match CoreProviderMetadata::discover_async(self.issuer.clone(), &http).await {
+        match CoreProviderMetadata::discover_async(self.issuer.clone(), &self.asking).await {
             Ok(metadata) => {
                 let metadata = Arc::new(metadata);
                 *known = Some(Known { at: Instant::now(), metadata: Arc::clone(&metadata) });
@@ -265,20 +283,6 @@ impl OidcProvider {
             }
             Err(error) => Err(OidcError::Away(Box::new(error))),
         }
-    }
-
-    /// Asks the provider one thing. It is asked nothing that others could read or answer.
-    async fn ask(&self, request: HttpRequest) -> Result<HttpResponse, AskError> {
-        let request = reqwest::Request::try_from(request).map_err(FetchError::from)?;
-        if !outgoing::is_private(request.url()) {
-            return Err(AskError::InTheOpen);
-        }
-        let (status, headers, body) = outgoing::send(&self.http, request, MAX_BYTES).await?;
-        let mut response = openidconnect::http::Response::builder().status(status);
-        for (name, value) in &headers {
-            response = response.header(name, value);
-        }
-        Ok(response.body(body)?)
     }
 
     fn client(&self, metadata: &CoreProviderMetadata) -> ClientOf {

@@ -3,7 +3,7 @@
 use std::{ffi::OsStr, fmt, fs, path::PathBuf};
 
 use clap::Args;
-use reqwest::Url;
+use url::Url;
 
 use super::{OIDC_CLIENT_SECRET, Problems, Provision, jwt::ProvisionRole};
 use crate::{

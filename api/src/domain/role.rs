@@ -24,6 +24,12 @@ pub fn manages(own: Role, other: Role) -> bool {
     covers(own, Scope::Admin) && rank(other) <= rank(own)
 }
 
+/// The role of the two that covers less.
+#[must_use]
+pub fn least(one: Role, other: Role) -> Role {
+    if rank(one) <= rank(other) { one } else { other }
+}
+
 fn rank(role: Role) -> u8 {
     match role {
         Role::Viewer | Role::Guest => 0,

@@ -1,6 +1,7 @@
 //! What can be changed.
 
 use async_graphql::{Context, ID, Object, SimpleObject};
+use chrono::{DateTime, Utc};
 use entity::{
     api_token::Scope,
     ids::{ClusterId, UserId},
@@ -125,14 +126,18 @@ impl Mutation {
         member::add_member(admin(context)?, actor(context), input).await
     }
 
-    /// Gives a member another role. Tokens of the member are good for no more than that at once. The last owner stays one.
+    /// Gives a member another role, or a guest another end. Tokens of the member are good for no more than that at once. The
+    /// last owner stays one.
     async fn set_member_role(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The user's global identifier.")] user: ID,
         #[graphql(desc = "What the member may do; not more than whoever asks.")] role: MemberRole,
+        #[graphql(desc = "Until when: needed for a GUEST, and taken for nobody else.")] until: Option<
+            DateTime<Utc>,
+        >,
     ) -> Result<MemberPayload, ApiError> {
-        member::set_member_role(admin(context)?, actor(context), &user, role).await
+        member::set_member_role(admin(context)?, actor(context), &user, (role, until)).await
     }
 
     /// Ends a membership, and with it at once all tokens of the member. What the member's clusters reported stays. The last

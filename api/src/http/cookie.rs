@@ -20,6 +20,11 @@ impl Cookies {
         if self.secure { "__Host-galvo" } else { "galvo_session" }
     }
 
+    /// The cookie that holds an attempt to sign in with a provider elsewhere.
+    pub(super) fn attempt_name(self) -> &'static str {
+        if self.secure { "__Host-galvo-attempt" } else { "galvo_attempt" }
+    }
+
     /// The secret a browser sends along, if it can be one.
     pub(super) fn session(self, headers: &HeaderMap) -> Option<SessionSecret> {
         value(headers, self.session_name()).and_then(SessionSecret::parse)

@@ -12,6 +12,7 @@ mod form;
 mod graphql;
 mod health;
 mod landing;
+mod oidc;
 mod page;
 mod preload;
 mod problem;

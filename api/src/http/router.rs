@@ -16,9 +16,10 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    activate_token, api_token, client_span, coiled, forgery, graphql, health, landing, preload, problem::Problem,
+    activate_token, api_token, client_span, coiled, forgery, graphql, health, landing, oidc, preload, problem::Problem,
     report, session, sign_in, state::AppState,
 };
+use crate::auth::CALLBACK;
 
 /// The REST routes' description, without the routes.
 #[derive(OpenApi)]
@@ -77,6 +78,8 @@ pub fn router(state: AppState) -> Router {
     let pages = Router::new()
         .route("/", get(landing::get))
         .route("/sign-in", get(sign_in::get).post(sign_in::post))
+        .route("/sign-in/oidc", get(oidc::get))
+        .route(CALLBACK, get(oidc::callback))
         .route("/sign-out", axum::routing::post(sign_in::sign_out))
         .route("/password", get(sign_in::password).post(sign_in::change_password))
         .route("/activate-token", get(activate_token::get).post(activate_token::post));

@@ -31,7 +31,7 @@ pub(super) async fn get(
     if state.session(&headers).await?.is_some() {
         return Ok(see_other(to.as_str()));
     }
-    Ok(form(&to, "", None).into_response())
+    Ok(form(&state, &to, "", None).into_response())
 }
 
 /// Signs in with a name and a password, and goes back to where the browser came from.
@@ -48,7 +48,7 @@ pub(super) async fn post(
     let (name, password) = (form_sent.take("username"), form_sent.take("password"));
     match state.sign_ins.user(&name, password, address).await {
         Ok(user) => Ok(begin(&state, &user, &to).await?),
-        Err(error) => refusal(error, |alert| form(&to, &name, Some(alert))),
+        Err(error) => refusal(error, |alert| form(&state, &to, &name, Some(alert))),
     }
 }
 
@@ -160,8 +160,14 @@ fn alert(text: Option<&str>) -> String {
     text.map(|text| format!("<p role=\"alert\">Not done: {}.</p>", escape(text))).unwrap_or_default()
 }
 
-fn form(to: &ReturnPath, name: &str, wrong: Option<&str>) -> Page {
-    let (to, name, alert) = (hidden("return_to", to.as_str()), escape(name), alert(wrong));
+fn form(state: &AppState, to: &ReturnPath, name: &str, wrong: Option<&str>) -> Page {
+    let elsewhere = state.oidc.as_ref().map(|provider| {
+        let back: String = form_urlencoded::byte_serialize(to.as_str().as_bytes()).collect();
+        let name = escape(provider.name());
+        format!("<p><a href=\"/sign-in/oidc?return_to={back}\">Sign in with {name}</a></p>")
+    });
+    let (elsewhere, to) = (elsewhere.unwrap_or_default(), hidden("return_to", to.as_str()));
+    let (name, alert) = (escape(name), alert(wrong));
     Page::new(
         "Sign in",
         format!(
@@ -169,7 +175,7 @@ fn form(to: &ReturnPath, name: &str, wrong: Option<&str>) -> Page {
              <label>User name<input name=\"username\" autocomplete=\"username\" autocapitalize=\"none\" \
              spellcheck=\"false\" required value=\"{name}\"></label>\
              <label>Password<input name=\"password\" type=\"password\" autocomplete=\"current-password\" required>\
-             </label><button>Sign in</button></form>"
+             </label><button>Sign in</button></form>{elsewhere}"
         ),
     )
 }

@@ -9,7 +9,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use super::{cookie::Cookies, problem::Problem, query_budget::QueryBudget};
 use crate::{
     app::{ClientSpans, Reports, SignIns},
-    auth::{AuthError, Authenticator, LimitKey, Session, Sessions, Shown, Viewer},
+    auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
     clock::Clock,
     config::ServeConfig,
     domain::{public_url::PublicUrl, session::SessionLife},
@@ -49,6 +49,7 @@ pub struct AppState {
     pub(super) sessions: Sessions,
     pub(super) session_life: SessionLife,
     pub(super) sign_ins: Arc<SignIns>,
+    pub(super) oidc: Option<Arc<OidcProvider>>,
 }
 
 impl AppState {
@@ -56,6 +57,7 @@ impl AppState {
     #[must_use]
     pub fn new(
         store: Store,
+        authenticator: Authenticator,
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
         config: &ServeConfig,
@@ -65,7 +67,7 @@ impl AppState {
         let schema = Schema::build();
         Self {
             system: store.system(),
-            authenticator: Authenticator::new(store.system(), Arc::clone(&clock)),
+            authenticator,
             guard: Guard::new(&schema, config.max_query_cost.into(), persisted),
             schema,
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
@@ -83,6 +85,9 @@ impl AppState {
             sessions: Sessions::new(store.system(), Arc::clone(&clock), config.session_life),
             session_life: config.session_life,
             sign_ins: Arc::new(SignIns::new(store.system(), Arc::clone(&clock))),
+            oidc: config.oidc.as_ref().zip(config.public_url.as_ref()).map(|(oidc, public)| {
+                Arc::new(OidcProvider::new(oidc, public))
+            }),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
             clock,
             store,

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use entity::{
+    Timestamp,
     ids::UserId,
     membership::{Column, Entity, Model, Role},
-    user,
+    removed_member, user,
 };
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder,
@@ -17,8 +18,9 @@ use super::{
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
-    upsert::first_wins,
+    upsert::{first_wins, replace},
 };
+use crate::domain::access::Grant;
 
 /// The orders members can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,16 +119,22 @@ impl AccountStore {
         Ok(self.insert::<Entity>(vec![member], &first_wins::<Entity>()).await? == 1)
     }
 
-    /// Gives a member another role.
-    pub(crate) async fn set_role(&self, user: UserId, role: Role) -> Result<(), StoreError> {
-        let update = self.update::<Entity>().col_expr(Column::Role, Expr::val(role));
+    /// Makes something else of a member.
+    pub(crate) async fn change_membership(&self, user: UserId, grant: Grant) -> Result<(), StoreError> {
+        let update = self
+            .update::<Entity>()
+            .col_expr(Column::Role, Expr::val(grant.role))
+            .col_expr(Column::EndsAt, Expr::val(grant.ends_at));
         update.filter(Column::UserId.eq(user)).exec(&self.writes()).await?;
         Ok(())
     }
 
-    /// Ends a membership, and with it all tokens that were made under it.
-    pub(crate) async fn remove_membership(&self, user: UserId) -> Result<(), StoreError> {
+    /// Ends a membership, and with it all tokens that were made under it. That it was ended is kept: what others say of the
+    /// user does not bring them back.
+    pub(crate) async fn remove_membership(&self, user: UserId, now: Timestamp) -> Result<(), StoreError> {
         self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.writes()).await?;
+        let removed = removed_member::Model { account_id: self.account_id(), user_id: user, removed_at: now };
+        self.insert::<removed_member::Entity>(vec![removed], &replace::<removed_member::Entity>()).await?;
         Ok(())
     }
 }
