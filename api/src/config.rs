@@ -19,9 +19,9 @@ use crate::{
     store::StoreUrl,
 };
 
-use self::{jwt::JwtArgs, oidc::OidcArgs};
 pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 pub use self::oidc::{ClientSecret, OidcConfig};
+use self::{jwt::JwtArgs, oidc::OidcArgs};
 
 /// Every variable the program reads.
 const VARIABLES: [&str; 38] = [

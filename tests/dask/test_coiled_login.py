@@ -19,7 +19,7 @@ PASSWORD = "correct horse battery"
 
 
 class Browser:
-    """What people click through, as far as a server notices: it keeps cookies and says where a form comes from."""
+    """As far as a server notices: it keeps cookies and says where a form comes from."""
 
     def __init__(self, address):
         self._address = address
@@ -187,12 +187,11 @@ print(json.dumps([made, other, secrets, listed, coiled.list_api_tokens()]))
         made["identifier"],
         other["identifier"],
     ]
-    by_identifier = {token["identifier"]: token for token in listed}
-    assert by_identifier.keys() == {own, made["identifier"], other["identifier"]}
-    assert by_identifier[made["identifier"]] == made
-    assert by_identifier[other["identifier"]] == other
+    assert listed.keys() == {own, made["identifier"], other["identifier"]}
+    assert listed[made["identifier"]] == made
+    assert listed[other["identifier"]] == other
     assert other["expiry"] is None
-    assert {token["identifier"] for token in left} == {own, made["identifier"]}
+    assert left.keys() == {own, made["identifier"]}
     coiled.python("import coiled; coiled.revoke_all_api_tokens()")
     request = urllib.request.Request(
         f"{galvo.address}/api/v2/user/me", headers={"Authorization": f"ApiToken {galvo.token}"}

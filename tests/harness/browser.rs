@@ -105,7 +105,12 @@ impl Browser {
     /// Signs in, which has to work.
     pub async fn sign_in(&self, name: &str, password: &str) {
         let page = self.submit("/sign-in", &[("username", name), ("password", password)]).await;
-        assert_eq!((page.status, page.location.as_deref()), (StatusCode::SEE_OTHER, Some("/")), "{}", page.html);
+        assert_eq!(
+            (page.status, page.location.as_deref()),
+            (StatusCode::SEE_OTHER, Some("/")),
+            "{}",
+            page.html
+        );
     }
 
     /// The token of the session.

@@ -240,7 +240,8 @@ async fn the_coiled_client_lists_makes_and_ends_the_tokens_of_its_user() {
     assert_eq!(made, expected);
     let viewer = "{ viewer { scopes user { name } account { slug } } }";
     let of_token = bob.with_token(token.clone());
-    let scopes = json!({ "scopes": ["INGEST", "READ"], "user": { "name": "bob" }, "account": { "slug": "ada" } });
+    let scopes =
+        json!({ "scopes": ["INGEST", "READ"], "user": { "name": "bob" }, "account": { "slug": "ada" } });
     assert_eq!(of_token.query(viewer, json!({})).await["viewer"], scopes);
     // The list is of one's own tokens, of an owner as well: "revoke all" goes by it.
     let (_, list) = rest(&bob, Method::GET, "?page=1", None).await;
@@ -258,7 +259,10 @@ async fn the_coiled_client_lists_makes_and_ends_the_tokens_of_its_user() {
     }
     assert_eq!(of_token.request(Method::GET, "/api/v2/user/me").send().await.unwrap().status(), 401);
     let (_, list) = rest(&bob, Method::GET, "", None).await;
-    assert_eq!((&list["results"][0]["revoked"], &list["results"][0]["expired"]), (&json!(true), &json!(false)));
+    assert_eq!(
+        (&list["results"][0]["revoked"], &list["results"][0]["expired"]),
+        (&json!(true), &json!(false))
+    );
     app.set_clock("2026-11-21T12:00:02Z");
     let (_, list) = rest(&bob, Method::GET, "", None).await;
     assert_eq!(list["results"][0]["expired"], true);
@@ -284,7 +288,10 @@ async fn a_token_that_is_good_for_less_than_its_user_decides_on_no_others() {
     }
     // What ends makes nothing that ends later, and without a word what ends with it.
     let (status, made) = rest(&ending, Method::POST, "", Some(json!({}))).await;
-    assert_eq!((status, &made["expiry"], &made["label"]), (201, &json!("2026-11-30T00:00:00.000Z"), &json!("")));
+    assert_eq!(
+        (status, &made["expiry"], &made["label"]),
+        (201, &json!("2026-11-30T00:00:00.000Z"), &json!(""))
+    );
     for (body, pointer) in [
         (json!({ "expiry": "2026-11-30T00:00:01Z" }), "/expiry"),
         (json!({ "expiry": "2026-11-20T12:00:00Z" }), "/expiry"),
@@ -299,7 +306,11 @@ async fn a_token_that_is_good_for_less_than_its_user_decides_on_no_others() {
         assert_eq!(rest(&ada, Method::GET, &format!("?page={page}"), None).await.0, 400, "{page}");
     }
     for identifier in ["nobody", "-", "%2e%2e"] {
-        assert_eq!(rest(&ada, Method::DELETE, &format!("{identifier}/revoke"), None).await.0, 404, "{identifier}");
+        assert_eq!(
+            rest(&ada, Method::DELETE, &format!("{identifier}/revoke"), None).await.0,
+            404,
+            "{identifier}"
+        );
     }
     app.stop().await;
 }

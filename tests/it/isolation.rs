@@ -371,7 +371,8 @@ async fn tokens_and_sessions_are_of_their_own_account_and_user() {
     assert!(page.html.contains("<option value=\"bob\">") && !page.html.contains("ada"), "{}", page.html);
     let csrf = of_bob.csrf().await;
     let give = async |account: &str| {
-        let fields = [("csrf", csrf.as_str()), ("id", &identifier), ("account", account), ("decision", "approve")];
+        let fields =
+            [("csrf", csrf.as_str()), ("id", &identifier), ("account", account), ("decision", "approve")];
         let page = of_bob.submit("/activate-token", &fields).await;
         (page.status.as_u16(), page.html)
     };

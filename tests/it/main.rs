@@ -36,6 +36,7 @@ mod key;
 mod log;
 mod member;
 mod migrations;
+mod oidc;
 mod paging;
 mod password;
 mod plan;

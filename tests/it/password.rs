@@ -97,13 +97,23 @@ async fn failures_slow_an_address_and_lock_nobody_out() {
     // Also with the right one, since it is not looked at.
     for password in ["a guess too many", password] {
         let page = try_with(&guesser, "ada", password).await;
-        assert_eq!((page.status, retry_after(&page)), (StatusCode::TOO_MANY_REQUESTS, Some("1")), "{}", page.html);
+        assert_eq!(
+            (page.status, retry_after(&page)),
+            (StatusCode::TOO_MANY_REQUESTS, Some("1")),
+            "{}",
+            page.html
+        );
     }
     assert_eq!(signed_in.open("/password").await.status, StatusCode::OK, "a session goes on");
     app.set_clock("2026-11-20T12:00:01Z");
     assert_eq!(try_with(&guesser, "nobody", "a guess too many").await.status, StatusCode::UNAUTHORIZED);
     let page = try_with(&guesser, "ada", password).await;
-    assert_eq!((page.status, retry_after(&page)), (StatusCode::TOO_MANY_REQUESTS, Some("2")), "{}", page.html);
+    assert_eq!(
+        (page.status, retry_after(&page)),
+        (StatusCode::TOO_MANY_REQUESTS, Some("2")),
+        "{}",
+        page.html
+    );
     // From elsewhere the name is tried by its owner, who is held for a second and let in.
     let begun = Instant::now();
     Browser::at(&app.url(""), IpAddr::from([127, 0, 0, 2])).sign_in("ada", password).await;
@@ -125,7 +135,10 @@ async fn who_changes_a_password_shows_the_old_one_and_ends_the_other_sessions() 
     let ada = app.account("ada").await;
     let (here, elsewhere) = (app.browser(&ada).await, Browser::new(&app));
     elsewhere.sign_in("ada", "password of ada").await;
-    assert_eq!(Browser::new(&app).open("/password").await.location.unwrap(), "/sign-in?return_to=%2Fpassword");
+    assert_eq!(
+        Browser::new(&app).open("/password").await.location.unwrap(),
+        "/sign-in?return_to=%2Fpassword"
+    );
     let page = here.open("/password").await;
     let csrf = page.field("csrf").unwrap();
     let change = async |csrf: &str, old: &str, new: &str| {
@@ -153,8 +166,16 @@ async fn passwords_cookies_and_tokens_are_in_no_log_and_no_file() {
     let database = Database::empty().await;
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
-    let arguments =
-        ["serve", "--bootstrap", "--listen", "127.0.0.1:0", "--log", "trace", "--database-url", database.url()];
+    let arguments = [
+        "serve",
+        "--bootstrap",
+        "--listen",
+        "127.0.0.1:0",
+        "--log",
+        "trace",
+        "--database-url",
+        database.url(),
+    ];
     let mut command = Program::command(&arguments);
     command.env("GALVO_SECRET_KEY", "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU");
     let server = Program::spawn(command.stderr(std::fs::File::create(&log).unwrap())).await;
@@ -170,15 +191,18 @@ async fn passwords_cookies_and_tokens_are_in_no_log_and_no_file() {
     try_with(&browser, "admin", "wrong secret password").await;
     browser.sign_in("admin", "first secret password").await;
     let csrf = browser.csrf().await;
-    let change = [("csrf", csrf.as_str()), ("old", "first secret password"), ("new", "second secret password")];
+    let change =
+        [("csrf", csrf.as_str()), ("old", "first secret password"), ("new", "second secret password")];
     assert_eq!(browser.submit("/password", &change).await.status, StatusCode::OK);
     let asked = server.client().post(server.url("/api/v1/api-tokens-no-user/"));
     let asked = asked.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded").body("label=laptop");
     let asked: serde_json::Value = asked.send().await.unwrap().json().await.unwrap();
     let (identifier, token) = (asked["identifier"].as_str().unwrap(), asked["token"].as_str().unwrap());
-    let me = async || server.client().get(server.url("/api/v2/user/me")).bearer_auth(token).send().await.unwrap();
+    let me =
+        async || server.client().get(server.url("/api/v2/user/me")).bearer_auth(token).send().await.unwrap();
     assert_eq!(me().await.status(), StatusCode::UNAUTHORIZED);
-    let activate = [("csrf", csrf.as_str()), ("id", identifier), ("account", "default"), ("decision", "approve")];
+    let activate =
+        [("csrf", csrf.as_str()), ("id", identifier), ("account", "default"), ("decision", "approve")];
     assert_eq!(browser.submit("/activate-token", &activate).await.status, StatusCode::OK);
     assert_eq!(me().await.status(), StatusCode::OK);
     let cookie = browser.cookie("galvo_session").unwrap();
@@ -191,11 +215,16 @@ async fn passwords_cookies_and_tokens_are_in_no_log_and_no_file() {
         let line = text.lines().find(|line| line.contains(secret));
         assert_eq!(line, None, "{secret}");
     }
-    let Some(file) = database.url().strip_prefix("sqlite://").and_then(|url| url.split('?').next()) else { return };
+    let Some(file) = database.url().strip_prefix("sqlite://").and_then(|url| url.split('?').next()) else {
+        return;
+    };
     for suffix in ["", "-wal"] {
         let bytes = std::fs::read(format!("{file}{suffix}")).unwrap_or_default();
         for secret in secrets {
-            assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()), "{secret} in {suffix}");
+            assert!(
+                !bytes.windows(secret.len()).any(|window| window == secret.as_bytes()),
+                "{secret} in {suffix}"
+            );
         }
     }
 }

@@ -38,7 +38,8 @@ async fn the_cookie_is_for_this_server_and_no_script() {
     assert_eq!(page.set_cookies, [attributes]);
     app.stop().await;
 
-    let app = TestApp::start_with(|serve| serve.public_url = Some("https://galvo.example".parse().unwrap())).await;
+    let app =
+        TestApp::start_with(|serve| serve.public_url = Some("https://galvo.example".parse().unwrap())).await;
     let ada = app.account("ada").await;
     app.accounts().set_password(&"ada".parse().unwrap(), "password of ada".to_owned()).await.unwrap();
     let browser = Browser::new(&app);
@@ -69,14 +70,21 @@ async fn a_session_is_good_for_what_its_user_may_do() {
     let csrf = browser.csrf().await;
     let session: Value =
         browser.request(Method::GET, "/api/v1/session").send().await.unwrap().json().await.unwrap();
-    assert_eq!(session, json!({ "username": "ada", "csrf_token": csrf, "expires_at": "2026-12-20T12:00:00Z" }));
+    assert_eq!(
+        session,
+        json!({ "username": "ada", "csrf_token": csrf, "expires_at": "2026-12-20T12:00:00Z" })
+    );
     let everything = json!({ "scopes": ["INGEST", "READ", "ADMIN"], "user": { "name": "ada" }, "account": { "slug": "ada" } });
     let (status, answer) = ask(&browser, WHO, &[("galvo-csrf", &csrf)]).await;
     assert_eq!((status, &answer["data"]["viewer"]), (200, &everything));
     let me = browser.request(Method::GET, "/api/v2/user/me").send().await.unwrap();
     assert_eq!(me.json::<Value>().await.unwrap()["username"], "ada");
-    let by_get = browser.request(Method::GET, "/graphql?query=%7Bviewer%7Buser%7Bname%7D%7D%7D").send().await.unwrap();
-    assert_eq!(by_get.json::<Value>().await.unwrap()["data"], json!({ "viewer": { "user": { "name": "ada" } } }));
+    let by_get =
+        browser.request(Method::GET, "/graphql?query=%7Bviewer%7Buser%7Bname%7D%7D%7D").send().await.unwrap();
+    assert_eq!(
+        by_get.json::<Value>().await.unwrap()["data"],
+        json!({ "viewer": { "user": { "name": "ada" } } })
+    );
     // In an account one is no member of a session is worth nothing, nor in one that never was.
     app.account("bob").await;
     for account in ["bob", "nobody"] {
@@ -180,7 +188,9 @@ async fn a_session_ends_when_it_is_old_or_not_used() {
         app.set_clock(&format!("2026-12-{day}T12:00:00Z"));
         assert!(is_signed_in(&used).await, "{day}");
     }
-    for (time, is_over) in [("2027-01-06T12:00:00Z", false), ("2027-01-10T11:59:57Z", false), ("2027-01-10T11:59:58Z", true)] {
+    for (time, is_over) in
+        [("2027-01-06T12:00:00Z", false), ("2027-01-10T11:59:57Z", false), ("2027-01-10T11:59:58Z", true)]
+    {
         app.set_clock(time);
         assert_eq!(is_signed_in(&used).await, !is_over, "{time}");
     }
@@ -201,7 +211,9 @@ async fn using_a_session_writes_once_in_a_while() {
         assert!(is_signed_in(&browser).await);
         app.statements() - before
     };
-    for (time, expected) in [("12:00:00", 1), ("12:04:59", 1), ("12:05:00", 2), ("12:05:01", 1), ("12:10:00", 2)] {
+    for (time, expected) in
+        [("12:00:00", 1), ("12:04:59", 1), ("12:05:00", 2), ("12:05:01", 1), ("12:10:00", 2)]
+    {
         app.set_clock(&format!("2026-11-20T{time}Z"));
         assert_eq!(statements().await, expected, "{time}");
     }
@@ -259,10 +271,18 @@ async fn pages_run_nothing_and_stand_in_no_frame() {
         assert!(begin == "default-src 'none'; " && end.ends_with(rest), "{path}: {policy}");
         assert_eq!(page.headers[header::CACHE_CONTROL], "no-store", "{path}");
         assert_eq!(page.headers[header::CONTENT_TYPE], "text/html; charset=utf-8", "{path}");
-        assert!(!page.html.contains("<script") && !page.html.contains("style=") && page.html.contains("<html lang=\"en\">"));
+        assert!(
+            !page.html.contains("<script")
+                && !page.html.contains("style=")
+                && page.html.contains("<html lang=\"en\">")
+        );
     }
     let name = [("username", "\"><script>alert(1)</script>"), ("password", "x")];
     let page = Browser::new(&app).submit("/sign-in", &name).await;
-    assert!(page.html.contains("&quot;&gt;&lt;script&gt;") && !page.html.contains("<script"), "{}", page.html);
+    assert!(
+        page.html.contains("&quot;&gt;&lt;script&gt;") && !page.html.contains("<script"),
+        "{}",
+        page.html
+    );
     app.stop().await;
 }

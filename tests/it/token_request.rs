@@ -3,7 +3,7 @@
 use entity::membership::Role;
 use harness::{Browser, Member, Page, TestApp};
 use reqwest::{Method, StatusCode, header};
-use sea_orm::{EntityTrait, IntoActiveModel, ActiveModelTrait};
+use sea_orm::{ActiveModelTrait, EntityTrait, IntoActiveModel};
 use serde_json::{Value, json};
 
 /// Status and body of the answer to a program that asks for a token.
@@ -31,7 +31,9 @@ async fn asked(app: &TestApp) -> (String, String) {
 
 /// The status of a request with a token.
 async fn status(app: &TestApp, token: &str) -> u16 {
-    let me = app.anonymous(Method::GET, "/api/v2/user/me").header(header::AUTHORIZATION, format!("ApiToken {token}"));
+    let me = app
+        .anonymous(Method::GET, "/api/v2/user/me")
+        .header(header::AUTHORIZATION, format!("ApiToken {token}"));
     me.send().await.unwrap().status().as_u16()
 }
 
@@ -63,7 +65,12 @@ async fn a_token_is_good_when_somebody_signed_in_says_so() {
     let back = format!("/sign-in?return_to=%2Factivate-token%3Fid%3D{identifier}");
     assert_eq!(anonymous.location.as_deref(), Some(back.as_str()));
     let page = browser.open(&path).await;
-    for text in [&identifier, "ada@laptop", "2026-11-20 12:00:00 UTC from 127.0.0.1", "<option value=\"ada\">ada</option>"] {
+    for text in [
+        &identifier,
+        "ada@laptop",
+        "2026-11-20 12:00:00 UTC from 127.0.0.1",
+        "<option value=\"ada\">ada</option>",
+    ] {
         assert!(page.html.contains(text), "{text}: {}", page.html);
     }
     assert!(!page.html.contains(&token), "the page shows the public half alone");
@@ -107,7 +114,8 @@ async fn a_token_waits_for_ten_minutes() {
     assert_eq!(approve(&browser, &ada, &late).await.status, StatusCode::NOT_FOUND);
     assert_eq!((status(&app, &token).await, status(&app, &late_token).await), (200, 401));
     // Nothing tells what has expired from what never was.
-    let pages = [browser.open(&page_of(&late)).await.html, browser.open(&page_of("never0was0there0")).await.html];
+    let pages =
+        [browser.open(&page_of(&late)).await.html, browser.open(&page_of("never0was0there0")).await.html];
     assert_eq!(pages[0], pages[1]);
     // What has expired goes when the next one comes.
     asked(&app).await;
@@ -125,11 +133,16 @@ async fn a_token_is_what_its_user_chose() {
     app.account("bob").await;
     // For an account of the user alone, and for a time that is offered.
     let (identifier, token) = asked(&app).await;
-    for (account, days, status) in [("bob", "30", 403), ("nobody", "30", 403), ("", "30", 403), ("ada", "31", 400), ("ada", "-1", 400)] {
-        let page = decide(&browser, &identifier, &[("account", account), ("days", days), ("decision", "approve")]).await;
+    for (account, days, status) in
+        [("bob", "30", 403), ("nobody", "30", 403), ("", "30", 403), ("ada", "31", 400), ("ada", "-1", 400)]
+    {
+        let page =
+            decide(&browser, &identifier, &[("account", account), ("days", days), ("decision", "approve")])
+                .await;
         assert_eq!(page.status, status, "{account} {days}: {}", page.html);
     }
-    let page = decide(&browser, &identifier, &[("account", "ada"), ("days", "30"), ("decision", "approve")]).await;
+    let page =
+        decide(&browser, &identifier, &[("account", "ada"), ("days", "30"), ("decision", "approve")]).await;
     assert_eq!(page.status, StatusCode::OK, "{}", page.html);
     let tokens = "{ viewer { account { tokens(first: 1) { nodes { identifier label scopes expiresAt user { name } } } } } }";
     let expected = json!({ "identifier": identifier, "label": "ada@laptop", "scopes": ["READ"],
@@ -163,7 +176,8 @@ async fn few_wait_of_one_address_and_not_too_many_in_all() {
     let connection = app.database.connection().await;
     let one = entity::token_request::Entity::find().one(&connection).await.unwrap().unwrap();
     for number in 1..1_000 {
-        let (identifier, address) = (format!("request{number}"), format!("10.0.{}.{}", number / 250, number % 250));
+        let (identifier, address) =
+            (format!("request{number}"), format!("10.0.{}.{}", number / 250, number % 250));
         let row = entity::token_request::Model { identifier, address, ..one.clone() };
         row.into_active_model().reset_all().insert(&connection).await.unwrap();
     }

@@ -197,7 +197,10 @@ impl Default for Hashing {
 }
 
 impl Hashing {
-    async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T, SignInError> {
+    async fn run<T: Send + 'static>(
+        &self,
+        hash: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, SignInError> {
         let _waiting = self.waiting.try_acquire().map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
         let place = Arc::clone(&self.places).acquire_owned().await.expect("nobody closes it");
         // The place goes along, because whoever waits may hang up meanwhile.

@@ -75,7 +75,9 @@ pub(crate) async fn approve(
             let (identifier, held) = (identifier.clone(), held.clone());
             Box::pin(async move {
                 let members = store.lock_members(&[actor]).await?;
-                let Some(Grant { role, ends_at }) = grant_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                let Some(Grant { role, ends_at }) = grant_of(&members, actor) else {
+                    return Ok(Err(Refusal::NoMember));
+                };
                 let own = Own { role, scopes: &held, expires_at: own_end };
                 let scopes = held.iter().copied().filter(|scope| covers(role, *scope)).collect();
                 let wish = TokenWish { label: String::new(), scopes, expires_at };

@@ -12,10 +12,13 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
 use openidconnect::{
-    AccessTokenHash, AsyncHttpClient, AuthorizationCode, ClaimsVerificationError, CsrfToken, HttpRequest, HttpResponse, IssuerUrl,
-    Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope,
-    SignatureVerificationError, TokenResponse,
-    core::{CoreAuthenticationFlow, CoreClient, CoreIdToken, CoreJwsSigningAlgorithm, CoreProviderMetadata, CoreTokenResponse},
+    AccessTokenHash, AsyncHttpClient, AuthorizationCode, ClaimsVerificationError, CsrfToken, HttpRequest,
+    HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl,
+    Scope, SignatureVerificationError, TokenResponse,
+    core::{
+        CoreAuthenticationFlow, CoreClient, CoreIdToken, CoreJwsSigningAlgorithm, CoreProviderMetadata,
+        CoreTokenResponse,
+    },
 };
 use tokio::sync::Mutex;
 use url::Url;
@@ -42,8 +45,8 @@ const MAX_CODE: usize = 4_096;
 /// How long is believed what the provider said of itself.
 const BELIEVED: Duration = Duration::from_mins(10);
 
-/// How often it is asked at the most.
-const AT_MOST_EVERY: Duration = Duration::from_secs(10);
+/// How often it is asked at the most because it signs with a key that is not known.
+const AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
 /// What its signatures are made with: a key it alone has. What is shared with it would sign as well on our side.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 5] = [
@@ -170,7 +173,8 @@ impl OidcProvider {
     pub async fn address(&self, attempt: &SignInAttempt) -> Result<Url, OidcError> {
         let metadata = self.metadata(BELIEVED).await?;
         let (state, nonce) = (attempt.state(), attempt.nonce());
-        let challenge = PkceCodeChallenge::from_code_verifier_sha256(&PkceCodeVerifier::new(attempt.verifier()));
+        let challenge =
+            PkceCodeChallenge::from_code_verifier_sha256(&PkceCodeVerifier::new(attempt.verifier()));
         let client = self.client(&metadata);
         let mut request = client
             .authorize_url(
@@ -229,7 +233,8 @@ impl OidcProvider {
         let client = self.client(metadata);
         let exchange = client.exchange_code(AuthorizationCode::new(code));
         let exchange = exchange.map_err(|error| OidcError::Away(Box::new(error)))?;
-        let answer = exchange.set_pkce_verifier(PkceCodeVerifier::new(verifier)).request_async(&self.asking).await;
+        let answer =
+            exchange.set_pkce_verifier(PkceCodeVerifier::new(verifier)).request_async(&self.asking).await;
         answer.map_err(|error| match error {
             // As of a code that was used before. What it answers in words is not repeated anywhere.
             RequestTokenError::ServerResponse(_) => OidcError::Denied,
@@ -341,7 +346,9 @@ impl From<ClaimsVerificationError> for Unverified {
 impl From<SignatureVerificationError> for Unverified {
     fn from(error: SignatureVerificationError) -> Self {
         match error {
-            SignatureVerificationError::NoMatchingKey | SignatureVerificationError::CryptoError(_) => Self::UnknownKey,
+            SignatureVerificationError::NoMatchingKey | SignatureVerificationError::CryptoError(_) => {
+                Self::UnknownKey
+            }
             other => Self::Signature(other),
         }
     }

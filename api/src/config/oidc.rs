@@ -100,7 +100,12 @@ impl fmt::Debug for ClientSecret {
 impl OidcArgs {
     /// Adds what is wrong to `problems`. `secret` is what the environment holds, and `has_url` whether anything says how
     /// browsers call this server.
-    pub(super) fn read(&self, problems: &mut Problems, secret: Option<&OsStr>, has_url: bool) -> Option<OidcConfig> {
+    pub(super) fn read(
+        &self,
+        problems: &mut Problems,
+        secret: Option<&OsStr>,
+        has_url: bool,
+    ) -> Option<OidcConfig> {
         let wrong = problems.0.len();
         let provision: Option<ProvisionRole> = problems.read("oidc-provision", &self.oidc_provision);
         let account = self.oidc_provision_account.as_ref();
@@ -132,11 +137,17 @@ impl OidcArgs {
             problems.add("oidc-client-id", &"is needed to sign in with an OpenID provider");
         }
         if !has_url {
-            problems.add("public-url", &"is needed to sign in with an OpenID provider, which sends browsers back there");
+            problems.add(
+                "public-url",
+                &"is needed to sign in with an OpenID provider, which sends browsers back there",
+            );
         }
         let client_secret = match (secret, &self.oidc_client_secret_file) {
             (Some(_), Some(_)) => {
-                problems.add("oidc-client-secret-file", &format_args!("cannot be set together with {OIDC_CLIENT_SECRET}"));
+                problems.add(
+                    "oidc-client-secret-file",
+                    &format_args!("cannot be set together with {OIDC_CLIENT_SECRET}"),
+                );
                 None
             }
             (Some(secret), None) => {

@@ -305,7 +305,8 @@ mod tests {
     #[test]
     fn a_token_of_ones_own_takes_no_role_and_gives_nothing_new() {
         let read = &[Scope::Read][..];
-        let wish = |scopes: &[Scope]| TokenWish { label: String::new(), scopes: scopes.to_vec(), expires_at: None };
+        let wish =
+            |scopes: &[Scope]| TokenWish { label: String::new(), scopes: scopes.to_vec(), expires_at: None };
         let own = |role, scopes, end: Option<i64>| Own { role, scopes, expires_at: end.map(at) };
         let ingest = &[Scope::Ingest][..];
         for (own, wish, wrong) in [

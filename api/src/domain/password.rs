@@ -18,7 +18,8 @@ const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
 /// What no password hashes to. It takes as long to find that out as of anybody's hash, which is what it is for.
-const NOBODYS: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5cyBzYWx0ISEhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+const NOBODYS: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5cyBzYWx0ISEhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// A text somebody says is their password. It has no `Debug`.
 #[derive(Clone)]
@@ -80,7 +81,8 @@ impl Password {
 }
 
 fn hasher() -> Argon2<'static> {
-    let params = Params::new(MEMORY_KIB, PASSES, LANES, None).expect("they are within the algorithm's bounds");
+    let params =
+        Params::new(MEMORY_KIB, PASSES, LANES, None).expect("they are within the algorithm's bounds");
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
 
@@ -101,11 +103,10 @@ mod tests {
             assert_eq!(Password::chosen(text.to_owned(), name).err(), wrong, "{text}");
         }
         assert!(Password::chosen("x".repeat(MAX_BYTES), "ada").is_ok());
-        assert_eq!(
-            Password::chosen("x".repeat(MAX_BYTES + 1), "ada").err(),
-            Some(PasswordError::TooLong)
+        assert_eq!(Password::chosen("x".repeat(MAX_BYTES + 1), "ada").err(), Some(PasswordError::TooLong));
+        assert!(
+            Password::shown(String::new()).is_none() && Password::shown("x".repeat(MAX_BYTES + 1)).is_none()
         );
-        assert!(Password::shown(String::new()).is_none() && Password::shown("x".repeat(MAX_BYTES + 1)).is_none());
     }
 
     #[test]

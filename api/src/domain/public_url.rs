@@ -62,8 +62,16 @@ mod tests {
             assert_eq!((url.origin(), url.is_secure()), (origin, secure));
         }
         for text in [
-            "", "galvo.example", "ftp://galvo.example", "https://", "https://galvo.example/path", "https://a b",
-            "https://ada@galvo.example", "https://galvo.example:443", "http://galvo.example:80", "https://galvo.example?x",
+            "",
+            "galvo.example",
+            "ftp://galvo.example",
+            "https://",
+            "https://galvo.example/path",
+            "https://a b",
+            "https://ada@galvo.example",
+            "https://galvo.example:443",
+            "http://galvo.example:80",
+            "https://galvo.example?x",
         ] {
             assert!(text.parse::<PublicUrl>().is_err(), "{text}");
         }

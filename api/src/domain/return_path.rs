@@ -37,8 +37,19 @@ mod tests {
         }
         let long = format!("/{}", "a".repeat(MAX_LENGTH));
         for path in [
-            "", "a", "//evil.example", "/\\evil.example", "\\\\evil.example", "https://evil.example", "/\t/evil.example",
-            "/\n/evil", "javascript:alert(1)", " /", "/a b", "/ä", &long,
+            "",
+            "a",
+            "//evil.example",
+            "/\\evil.example",
+            "\\\\evil.example",
+            "https://evil.example",
+            "/\t/evil.example",
+            "/\n/evil",
+            "javascript:alert(1)",
+            " /",
+            "/a b",
+            "/ä",
+            &long,
         ] {
             assert_eq!(ReturnPath::of(path).as_str(), "/", "{path}");
         }

@@ -55,7 +55,8 @@ impl SessionSecret {
     /// those of others cannot. It does not lead back to the secret.
     #[must_use]
     pub fn csrf_token(&self) -> String {
-        let token = Sha256::new_with_prefix(b"galvo: requests of our own pages\0").chain_update(self.0).finalize();
+        let token =
+            Sha256::new_with_prefix(b"galvo: requests of our own pages\0").chain_update(self.0).finalize();
         URL_SAFE_NO_PAD.encode(token)
     }
 
@@ -102,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_secret_is_read_back_and_its_tokens_are_its_own() {
-        let (one, other) = (SessionSecret::generate(&mut rand::rng()), SessionSecret::generate(&mut rand::rng()));
+        let (one, other) =
+            (SessionSecret::generate(&mut rand::rng()), SessionSecret::generate(&mut rand::rng()));
         assert!(SessionSecret::parse(&one.reveal()) == Some(one.clone()));
         assert!(one.csrf_matches(one.csrf_token().as_bytes()));
         for wrong in [other.csrf_token(), one.reveal(), String::new(), one.csrf_token() + "A"] {
@@ -133,9 +135,13 @@ mod tests {
             used_at: at(used),
             expires_at: life.end(at(0)),
         };
-        for (used, now, over) in
-            [(0, 0, false), (0, 7 * 24 - 1, false), (0, 7 * 24, true), (29 * 24, 30 * 24 - 1, false), (29 * 24, 30 * 24, true)]
-        {
+        for (used, now, over) in [
+            (0, 0, false),
+            (0, 7 * 24 - 1, false),
+            (0, 7 * 24, true),
+            (29 * 24, 30 * 24 - 1, false),
+            (29 * 24, 30 * 24, true),
+        ] {
             assert_eq!(life.is_over(&session(used), at(now)), over, "{used} {now}");
         }
         let noted = |minutes: i64| {

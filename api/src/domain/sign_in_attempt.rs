@@ -116,7 +116,9 @@ mod tests {
             assert_eq!(SignInAttempt::parse(&cookie, at(now)).is_some(), good, "{now}");
         }
         let read = SignInAttempt::parse(&cookie, at(1_001)).expect("our own notation");
-        assert!(read == attempt && read.is_state(&attempt.state()) && read.return_path().as_str() == "/a?b=c");
+        assert!(
+            read == attempt && read.is_state(&attempt.state()) && read.return_path().as_str() == "/a?b=c"
+        );
         for wrong in ["", "a.b.c", &format!("{cookie}.x"), &cookie[1..], &"x".repeat(5_000)] {
             assert!(SignInAttempt::parse(wrong, at(1_001)).is_none(), "{wrong}");
         }

@@ -21,12 +21,13 @@ use super::{
 use crate::{
     app::{member::Refusal, token_request},
     auth::Session,
-    store::Standing,
     domain::token::ApiToken,
+    store::Standing,
 };
 
 /// For how many days the token may be good; the first one is proposed.
-const DAYS: [(&str, &str); 4] = [("365", "a year"), ("90", "90 days"), ("30", "30 days"), ("", "until it is revoked")];
+const DAYS: [(&str, &str); 4] =
+    [("365", "a year"), ("90", "90 days"), ("30", "30 days"), ("", "until it is revoked")];
 
 /// What is asked for, and the form to decide on it.
 pub(super) async fn get(

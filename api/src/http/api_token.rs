@@ -10,7 +10,10 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use chrono::{DateTime, SecondsFormat, Utc};
-use entity::{Timestamp, api_token::{Model, Scope}};
+use entity::{
+    Timestamp,
+    api_token::{Model, Scope},
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -22,9 +25,16 @@ use super::{
     state::AppState,
 };
 use crate::{
-    app::{api_token, member::Refusal, token_request::{self, AskRefusal}},
+    app::{
+        api_token,
+        member::Refusal,
+        token_request::{self, AskRefusal},
+    },
     auth::Viewer,
-    domain::{access::{AccessError, TokenWish}, token::ApiToken},
+    domain::{
+        access::{AccessError, TokenWish},
+        token::ApiToken,
+    },
 };
 
 /// How large a body may be that asks for a token.
@@ -144,12 +154,14 @@ pub(super) async fn ask(
     body: Body,
 ) -> Result<(StatusCode, Json<TokenRequestBody>), Problem> {
     let mut form = Form::receive(&headers, body, state.body_patience).await?;
-    let asked = token_request::ask(&state.system, form.take("label"), address, state.clock.timestamp()).await?;
+    let asked =
+        token_request::ask(&state.system, form.take("label"), address, state.clock.timestamp()).await?;
     let token = asked.map_err(|refusal| match refusal {
         AskRefusal::Label => Problem::invalid("/label".to_owned(), AccessError::Label.to_string()),
-        AskRefusal::TooMany => {
-            Problem::rate_limited(RETRY_AFTER_SECONDS, "too many tokens wait to be activated, try again later")
-        }
+        AskRefusal::TooMany => Problem::rate_limited(
+            RETRY_AFTER_SECONDS,
+            "too many tokens wait to be activated, try again later",
+        ),
     })?;
     let body = TokenRequestBody { identifier: token.identifier().to_owned(), token: token.reveal() };
     Ok((StatusCode::CREATED, Json(body)))
@@ -290,7 +302,9 @@ fn refused(refusal: Refusal) -> Problem {
     let Some(error) = errors.first() else { return Problem::not_found() };
     match error {
         AccessError::Label => Problem::invalid("/label".to_owned(), error.to_string()),
-        AccessError::Past | AccessError::OutlivesOwn => Problem::invalid("/expiry".to_owned(), error.to_string()),
+        AccessError::Past | AccessError::OutlivesOwn => {
+            Problem::invalid("/expiry".to_owned(), error.to_string())
+        }
         AccessError::TooMany => Problem::conflict(error.to_string()),
         _ => Problem::forbidden("FORBIDDEN", error.to_string()),
     }

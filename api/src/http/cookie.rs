@@ -33,11 +33,13 @@ impl Cookies {
     /// Tells a browser to keep a cookie for so long, or for none at all to forget it. Scripts cannot read it, and pages of
     /// others cannot send it along but by a link.
     pub(super) fn keep(self, name: &str, value: &str, life: TimeDelta) -> HeaderValue {
-        let mut cookie = format!("{name}={value}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax", life.num_seconds());
+        let mut cookie =
+            format!("{name}={value}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax", life.num_seconds());
         if self.secure {
             write!(cookie, "; Secure").expect("a text takes all");
         }
-        let mut cookie = HeaderValue::try_from(cookie).expect("names and values are letters, digits and dashes");
+        let mut cookie =
+            HeaderValue::try_from(cookie).expect("names and values are letters, digits and dashes");
         cookie.set_sensitive(true);
         cookie
     }
@@ -87,7 +89,10 @@ mod tests {
         let keep = |secure| Cookies { secure }.keep("x", "y", TimeDelta::days(1));
         assert_eq!(keep(false), "x=y; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax");
         assert_eq!(keep(true), "x=y; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax; Secure");
-        assert_eq!(Cookies { secure: true }.forget("x"), "x=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure");
+        assert_eq!(
+            Cookies { secure: true }.forget("x"),
+            "x=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure"
+        );
         assert!(keep(true).is_sensitive());
     }
 }

@@ -17,7 +17,11 @@ pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
     /// Waits for a form.
-    pub(super) async fn receive(headers: &HeaderMap, body: Body, patience: Duration) -> Result<Self, Problem> {
+    pub(super) async fn receive(
+        headers: &HeaderMap,
+        body: Body,
+        patience: Duration,
+    ) -> Result<Self, Problem> {
         let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = media_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
         if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {

@@ -226,7 +226,9 @@ impl From<StoreError> for Problem {
 impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Self {
         match error {
-            AuthError::Missing | AuthError::Invalid | AuthError::NoSession => Self::unauthenticated(error.to_string()),
+            AuthError::Missing | AuthError::Invalid | AuthError::NoSession => {
+                Self::unauthenticated(error.to_string())
+            }
             AuthError::NoAccount => Self::forbidden("ACCOUNT_MISMATCH", error.to_string()),
             AuthError::MissingScope(_) => Self::forbidden("MISSING_SCOPE", error.to_string()),
             AuthError::Store(error) => error.into(),

@@ -16,8 +16,8 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    activate_token, api_token, client_span, coiled, forgery, graphql, health, landing, oidc, preload, problem::Problem,
-    report, session, sign_in, state::AppState,
+    activate_token, api_token, client_span, coiled, forgery, graphql, health, landing, oidc, preload,
+    problem::Problem, report, session, sign_in, state::AppState,
 };
 use crate::auth::CALLBACK;
 

@@ -33,7 +33,10 @@ pub(super) struct SessionBody {
         (status = 403, description = "Sent by a page of another server.", body = ErrorBody),
     )
 )]
-pub(super) async fn get(State(state): State<AppState>, headers: HeaderMap) -> Result<Json<SessionBody>, Problem> {
+pub(super) async fn get(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+) -> Result<Json<SessionBody>, Problem> {
     let nobody = || Problem::unauthenticated("nobody is signed in with this browser");
     let session = state.session(&headers).await?.ok_or_else(nobody)?;
     Ok(Json(SessionBody {

@@ -15,11 +15,7 @@ use super::{
     problem::Problem,
     state::AppState,
 };
-use crate::{
-    app::SignInError,
-    auth::Session,
-    domain::return_path::ReturnPath,
-};
+use crate::{app::SignInError, auth::Session, domain::return_path::ReturnPath};
 
 /// The form to sign in with.
 pub(super) async fn get(
@@ -105,7 +101,8 @@ pub(super) async fn begin(
     to: &ReturnPath,
 ) -> Result<Response, Problem> {
     let secret = state.sessions.begin(user.id).await?;
-    let cookie = state.cookies.keep(state.cookies.session_name(), &secret.reveal(), state.session_life.absolute);
+    let cookie =
+        state.cookies.keep(state.cookies.session_name(), &secret.reveal(), state.session_life.absolute);
     let mut response = see_other(to.as_str());
     response.headers_mut().append(header::SET_COOKIE, cookie);
     Ok(response)
@@ -136,7 +133,8 @@ pub(super) fn to_sign_in(back: &str) -> Response {
 /// Sends a browser to a path of ours with a GET.
 pub(super) fn see_other(path: &str) -> Response {
     let location = HeaderValue::try_from(path).expect("paths of ours are signs of ASCII");
-    let headers = [(header::LOCATION, location), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
+    let headers =
+        [(header::LOCATION, location), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     (StatusCode::SEE_OTHER, headers).into_response()
 }
 
@@ -145,9 +143,9 @@ fn refusal(error: SignInError, page: impl FnOnce(&str) -> Page) -> Result<Respon
     let text = error.to_string();
     let page = match error {
         SignInError::Store(error) => return Err(error.into()),
-        SignInError::Wrong => {
-            page(&text).status(StatusCode::UNAUTHORIZED).header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
-        }
+        SignInError::Wrong => page(&text)
+            .status(StatusCode::UNAUTHORIZED)
+            .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
         SignInError::Password(_) => page(&text).status(StatusCode::UNPROCESSABLE_ENTITY),
         SignInError::TooSoon(seconds) => {
             page(&text).status(StatusCode::TOO_MANY_REQUESTS).header(header::RETRY_AFTER, seconds)

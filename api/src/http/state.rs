@@ -85,9 +85,11 @@ impl AppState {
             sessions: Sessions::new(store.system(), Arc::clone(&clock), config.session_life),
             session_life: config.session_life,
             sign_ins: Arc::new(SignIns::new(store.system(), Arc::clone(&clock))),
-            oidc: config.oidc.as_ref().zip(config.public_url.as_ref()).map(|(oidc, public)| {
-                Arc::new(OidcProvider::new(oidc, public))
-            }),
+            oidc: config
+                .oidc
+                .as_ref()
+                .zip(config.public_url.as_ref())
+                .map(|(oidc, public)| Arc::new(OidcProvider::new(oidc, public))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
             clock,
             store,

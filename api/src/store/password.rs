@@ -7,7 +7,7 @@ use entity::{
     session, user,
 };
 use sea_orm::{
-    ColumnTrait, EntityTrait, IntoActiveModel, ActiveModelTrait, QueryFilter, TransactionTrait,
+    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, TransactionTrait,
     sea_query::OnConflict,
 };
 

@@ -5,7 +5,8 @@ use entity::{
     token_request::{Column, Entity, Model},
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, TransactionTrait,
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait,
+    QueryFilter, TransactionTrait,
 };
 
 use super::{connect::IMMEDIATE, error::StoreError, identity::SystemStore, scoped::AccountStore};
@@ -42,11 +43,7 @@ impl SystemStore {
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.token_request.by_identifier", skip_all)]
-    pub async fn token_request(
-        &self,
-        identifier: &str,
-        now: Timestamp,
-    ) -> Result<Option<Model>, StoreError> {
+    pub async fn token_request(&self, identifier: &str, now: Timestamp) -> Result<Option<Model>, StoreError> {
         let waits = Entity::find_by_id(identifier).filter(Column::ExpiresAt.gt(now));
         Ok(waits.one(&self.pools.reader).await?)
     }
