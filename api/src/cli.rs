@@ -6,7 +6,7 @@ mod password;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use entity::{Timestamp, api_token::Scope};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -18,8 +18,10 @@ use crate::{
     },
     clock::{Clock, SystemClock},
     config::{
-        AccountCommand, Cli, Command, CommonConfig, RollupCommand, ServeConfig, TokenCommand, UserCommand,
+        AccountCommand, Cli, Command, CommonConfig, RoleName, RollupCommand, ServeConfig, TokenCommand,
+        UserCommand,
     },
+    domain::access::{Grant, InvitationWish},
     error::Chain,
     graphql::Schema,
     key_ring::KeyError,
@@ -107,15 +109,7 @@ async fn dispatch(
             println!("{id}");
             Ok(())
         }
-        Command::User(UserCommand::Create { name, account, role }) => {
-            let id = accounts(common).await?.create_user(&name, &account, role.into()).await?;
-            println!("{id}");
-            Ok(())
-        }
-        Command::User(UserCommand::Password { name }) => {
-            let password = password::read().map_err(CommandError::Input)?;
-            Ok(accounts(common).await?.set_password(&name, password).await?)
-        }
+        Command::User(command) => user(command, &accounts(common).await?).await,
         Command::Token(TokenCommand::Create { user, account, scopes, label, expires }) => {
             let scopes: Vec<Scope> = scopes.into_iter().map(Scope::from).collect();
             let expires_at = expires.map(expiry).transpose()?;
@@ -131,6 +125,34 @@ async fn dispatch(
         }
         Command::Key(command) => Ok(keys::run(command, common).await?),
     }
+}
+
+async fn user(command: UserCommand, accounts: &Accounts) -> Result<(), CommandError> {
+    match command {
+        UserCommand::Create { name, account, role, until } => {
+            let id = accounts.create_user(&name, &account, grant(role, until)).await?;
+            println!("{id}");
+        }
+        UserCommand::Role { name, account, role, until } => {
+            accounts.change_user(&name, &account, Some(grant(role, until))).await?;
+        }
+        UserCommand::Remove { name, account } => accounts.change_user(&name, &account, None).await?,
+        UserCommand::Invite { name, account, role, until, label, expires } => {
+            let expires_at = expires.map(expiry).transpose()?;
+            let wish = InvitationWish { name, label, grant: grant(role, until), expires_at };
+            println!("{}", accounts.invite(&account, wish).await?.reveal());
+        }
+        UserCommand::Password { name } => {
+            let password = password::read().map_err(CommandError::Input)?;
+            accounts.set_password(&name, password).await?;
+        }
+        UserCommand::Link { name, issuer, subject } => accounts.link_user(&name, &issuer, &subject).await?,
+    }
+    Ok(())
+}
+
+fn grant(role: RoleName, until: Option<DateTime<Utc>>) -> Grant {
+    Grant { role: role.into(), ends_at: until.map(Into::into) }
 }
 
 async fn accounts(common: &CommonConfig) -> Result<Accounts, CommandError> {

@@ -8,12 +8,12 @@ mod oidc;
 
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use entity::{api_token::Scope, membership::Role};
 
 use crate::{
-    domain::{public_url::PublicUrl, session::SessionLife, slug::Slug},
+    domain::{claims::is_subject, public_url::PublicUrl, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::{Keys, KeysError, PLAIN},
     store::StoreUrl,
@@ -217,6 +217,67 @@ pub enum UserCommand {
         /// What the user may do in it.
         #[arg(long, value_enum, default_value_t = RoleName::Member)]
         role: RoleName,
+        /// Until when a guest is one, as `2026-12-31T00:00:00Z`.
+        #[arg(long)]
+        until: Option<DateTime<Utc>>,
+    },
+    /// Give a member of an account another role, or a guest another end.
+    Role {
+        /// The user's name.
+        #[arg(value_parser = slug)]
+        name: Slug,
+        /// The account's short name.
+        #[arg(long, value_parser = slug)]
+        account: Slug,
+        /// What the user may do in it.
+        #[arg(long, value_enum)]
+        role: RoleName,
+        /// Until when a guest is one, as `2026-12-31T00:00:00Z`.
+        #[arg(long)]
+        until: Option<DateTime<Utc>>,
+    },
+    /// End a membership, and with it the user's tokens of that account.
+    Remove {
+        /// The user's name.
+        #[arg(value_parser = slug)]
+        name: Slug,
+        /// The account's short name.
+        #[arg(long, value_parser = slug)]
+        account: Slug,
+    },
+    /// Make an invitation and print its secret, alone on one line. It is not shown again.
+    Invite {
+        /// Who alone may accept it; whoever has the secret if not given.
+        #[arg(value_parser = slug)]
+        name: Option<Slug>,
+        /// The account's short name.
+        #[arg(long, value_parser = slug)]
+        account: Slug,
+        /// What the user may do in it.
+        #[arg(long, value_enum, default_value_t = RoleName::Member)]
+        role: RoleName,
+        /// Until when a guest is one, as `2026-12-31T00:00:00Z`.
+        #[arg(long)]
+        until: Option<DateTime<Utc>>,
+        /// Whom it is for, in words.
+        #[arg(long, default_value = "")]
+        label: String,
+        /// How long it can be accepted, as `12h`; at most 30d, and 7d if not given.
+        #[arg(long, value_parser = duration)]
+        expires: Option<Duration>,
+    },
+    /// Say by which name an issuer of credentials knows a user, so that its JWTs stand for that user, and who
+    /// signs in with it is that user.
+    Link {
+        /// The user's name.
+        #[arg(value_parser = slug)]
+        name: Slug,
+        /// The issuer, as `GALVO_JWT_ISSUER` or `GALVO_OIDC_ISSUER` names it.
+        #[arg(long)]
+        issuer: String,
+        /// What it calls the user, in the claim that says who it is.
+        #[arg(long, value_parser = subject)]
+        subject: String,
     },
     /// Set the password a user signs in with in a browser, and end all their sessions. It is asked for, or read from the
     /// first line of standard input.
@@ -289,6 +350,8 @@ pub enum RoleName {
     Member,
     /// Reads.
     Viewer,
+    /// Reads until a given time.
+    Guest,
 }
 
 impl From<RoleName> for Role {
@@ -298,6 +361,7 @@ impl From<RoleName> for Role {
             RoleName::Admin => Self::Admin,
             RoleName::Member => Self::Member,
             RoleName::Viewer => Self::Viewer,
+            RoleName::Guest => Self::Guest,
         }
     }
 }
@@ -603,6 +667,11 @@ fn unknown_variables() -> Vec<String> {
 
 fn slug(text: &str) -> Result<Slug, &'static str> {
     text.parse()
+}
+
+fn subject(text: &str) -> Result<String, &'static str> {
+    let is_one = is_subject(text).then(|| text.to_owned());
+    is_one.ok_or("must be 1 to 255 characters, none of them a control character")
 }
 
 fn key_id(text: &str) -> Result<i64, &'static str> {

@@ -12,7 +12,7 @@ use galvo::{
     auth::{Authenticator, Shown},
     clock::ManualClock,
     config::{CommonConfig, LogFormat, Patience, ServeConfig},
-    domain::{role::scopes_of, session::SessionLife, slug::Slug},
+    domain::{access::Grant, role::scopes_of, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::Keys,
     server::Server,
@@ -131,11 +131,15 @@ impl TestApp {
     /// Makes a user of an account with a role, whose token may do all that the role covers.
     pub async fn member_with(&self, user: &str, account: &str, role: Role) -> Member {
         let (user, account): (Slug, Slug) = (user.parse().unwrap(), account.parse().unwrap());
-        self.accounts().create_user(&user, &account, role).await.unwrap();
-        let accounts = self.accounts();
-        let address = self.url("");
-        let client = self.client.clone();
-        let mut member = Member { token: String::new(), user, account, client, accounts, address };
+        self.accounts().create_user(&user, &account, Grant { role, ends_at: None }).await.unwrap();
+        let mut member = Member {
+            token: String::new(),
+            user,
+            account,
+            client: self.client.clone(),
+            accounts: self.accounts(),
+            address: self.url(""),
+        };
         member.token = member.token(&scopes_of(role), None).await;
         member
     }

@@ -1,5 +1,6 @@
 //! Sessions of browsers: their cookie, their end, and requests that somebody else's page makes a browser send.
 
+use entity::membership::Role;
 use harness::{Browser, Member, TestApp};
 use reqwest::{Method, StatusCode, header};
 use sea_orm::EntityTrait;
@@ -91,10 +92,7 @@ async fn a_session_is_good_for_what_its_user_may_do() {
         let (status, answer) = ask(&browser, WHO, &[("galvo-csrf", &csrf), ("galvo-account", account)]).await;
         assert_eq!((status, code(&answer)), (403, "ACCOUNT_MISMATCH"), "{account}: {answer}");
     }
-    app.accounts()
-        .create_user(&"ada".parse().unwrap(), &"bob".parse().unwrap(), entity::membership::Role::Viewer)
-        .await
-        .unwrap();
+    app.member_with("ada", "bob", Role::Viewer).await;
     let (_, answer) = ask(&browser, WHO, &[("galvo-csrf", &csrf), ("galvo-account", "bob")]).await;
     let reader = json!({ "scopes": ["READ"], "user": { "name": "ada" }, "account": { "slug": "bob" } });
     assert_eq!(answer["data"]["viewer"], reader);

@@ -163,6 +163,28 @@ async fn a_token_is_what_its_user_chose() {
 }
 
 #[tokio::test]
+async fn who_is_in_several_accounts_chooses_one() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let browser = app.browser(&ada).await;
+    app.member_with("ada", "bob", Role::Member).await;
+    let (identifier, token) = asked(&app).await;
+    let page = browser.open(&page_of(&identifier)).await;
+    let options = "<option value=\"ada\">ada</option><option value=\"bob\">bob</option>";
+    assert!(page.html.contains(options), "{}", page.html);
+    let page = approve(&browser, &bob, &identifier).await;
+    assert!(page.html.contains("for what ada may do in the account bob"), "{}", page.html);
+    let viewer = "{ viewer { scopes user { name } account { slug } } }";
+    let expected =
+        json!({ "scopes": ["INGEST", "READ"], "user": { "name": "ada" }, "account": { "slug": "bob" } });
+    assert_eq!(ada.with_token(token).query(viewer, json!({})).await["viewer"], expected);
+    // A session opens both, and tells so to what asks as the client does.
+    let me = browser.request(Method::GET, "/api/v2/user/account/bob/usage").send().await.unwrap();
+    assert_eq!(me.status(), StatusCode::OK);
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn few_wait_of_one_address_and_not_too_many_in_all() {
     let app = TestApp::start().await;
     for _ in 0..20 {

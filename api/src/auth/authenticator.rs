@@ -154,6 +154,7 @@ impl Authenticator {
                 Ok(Proof {
                     credential: Credential::ApiToken(token.id),
                     standing,
+                    accounts: None,
                     scopes: Some(token.scopes.0),
                     expires_at: token.expires_at,
                 })
@@ -263,13 +264,11 @@ impl Authenticator {
         account: Option<&[u8]>,
     ) -> Result<Viewer, AuthError> {
         let Admission { credential, whose, accounts, scopes, expires_at } = admission;
-        let accounts = match account {
-            Some(account) => Some(vec![asked_for(account, accounts.as_deref())?]),
-            None => accounts,
-        };
-        let standing = self.store.standing(whose, accounts.as_deref(), self.clock.timestamp()).await?;
+        let asked = account.map(|account| asked_for(account, accounts.as_deref())).transpose()?;
+        let meant = asked.as_ref().map(std::slice::from_ref).or(accounts.as_deref());
+        let standing = self.store.standing(whose, meant, self.clock.timestamp()).await?;
         let standing = standing.ok_or(AuthError::NoAccount)?;
-        Ok(Viewer::proven(Proof { credential, standing, scopes, expires_at }))
+        Ok(Viewer::proven(Proof { credential, standing, accounts, scopes, expires_at }))
     }
 }
 

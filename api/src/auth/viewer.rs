@@ -9,13 +9,17 @@ use entity::{
 };
 
 use super::credential::{Credential, LimitKey};
-use crate::{domain::role::scopes_of, store::Standing};
+use crate::{
+    domain::{role::scopes_of, slug::Slug},
+    store::Standing,
+};
 
 /// Someone who proved who they are, and the account they signed in to.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     credential: Credential,
     standing: Standing,
+    accounts: Option<Vec<Slug>>,
     scopes: Scopes,
     expires_at: Option<Timestamp>,
 }
@@ -26,6 +30,8 @@ pub(super) struct Proof {
     pub(super) credential: Credential,
     /// Who it is, where, and as what: a membership that is not over.
     pub(super) standing: Standing,
+    /// The accounts the credentials are restricted to; none if they open all of the user's.
+    pub(super) accounts: Option<Vec<Slug>>,
     /// What the credentials are restricted to; none if to nothing.
     pub(super) scopes: Option<Vec<Scope>>,
     /// Until when the credentials are good; none for ever.
@@ -36,14 +42,14 @@ impl Viewer {
     /// Only the authenticator makes viewers, after the credentials were verified. They are good for no more than their
     /// user's role covers now, whatever it covered when they were made, and no longer than the membership.
     pub(super) fn proven(proof: Proof) -> Self {
-        let Proof { credential, standing, scopes: restriction, expires_at } = proof;
+        let Proof { credential, standing, accounts, scopes: restriction, expires_at } = proof;
         let mut scopes = scopes_of(standing.membership.role);
         if let Some(restriction) = restriction {
             scopes.retain(|scope| restriction.contains(scope));
         }
         let ends = [expires_at, standing.membership.ends_at];
         let expires_at = ends.into_iter().flatten().min_by_key(|end| end.0);
-        Self { credential, standing, scopes: Scopes(scopes), expires_at }
+        Self { credential, standing, accounts, scopes: Scopes(scopes), expires_at }
     }
 
     /// What was shown.
@@ -88,6 +94,12 @@ impl Viewer {
         &self.standing
     }
 
+    /// The accounts the credentials are restricted to; none if they open all of the user's.
+    #[must_use]
+    pub fn accounts(&self) -> Option<&[Slug]> {
+        self.accounts.as_deref()
+    }
+
     /// What the user is in the account.
     #[must_use]
     pub fn role(&self) -> Role {
@@ -120,7 +132,13 @@ impl Viewer {
 
     /// Whether the credentials may be used for all that the user's role covers.
     #[must_use]
-    pub fn is_unrestricted(&self) -> bool {
+    pub fn has_every_scope(&self) -> bool {
         scopes_of(self.role()).into_iter().all(|scope| self.may(scope))
+    }
+
+    /// Whether the credentials open all of the user's accounts, and may be used for all that the user's role covers.
+    #[must_use]
+    pub fn is_unrestricted(&self) -> bool {
+        self.accounts.is_none() && self.has_every_scope()
     }
 }

@@ -171,7 +171,7 @@ pub(super) enum AccessErrorCode {
 }
 
 impl AccessUserError {
-    fn new(field: &'static str, error: AccessError) -> Self {
+    pub(super) fn new(field: &'static str, error: AccessError) -> Self {
         Self { field, code: error.into(), message: error.to_string() }
     }
 

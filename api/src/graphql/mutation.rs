@@ -19,7 +19,9 @@ use super::{
     error_status::{ErrorGroupVerdict, SetErrorGroupStatusPayload, set_error_group_status},
     id::GlobalId,
     idle_policy::{SetIdlePolicyInput, SetIdlePolicyPayload, set_idle_policy},
+    invitation::{self, InviteMemberInput, InviteMemberPayload, RevokeInvitationPayload},
     member::{self, AddMemberInput, MemberPayload, MemberRole},
+    membership::{self, AcceptInvitationPayload, SetDefaultAccountPayload},
     scalar::Date,
     schema::{self, RequestContext},
     scope::AccountScope,
@@ -28,7 +30,7 @@ use super::{
 /// What can be changed.
 pub(super) struct Mutation;
 
-/// What can be changed. Every field needs a token with the scope `admin`.
+/// What can be changed. Every field that does not say otherwise needs credentials with the scope `admin`.
 #[Object]
 impl Mutation {
     /// Says what the account wants of a cluster. The scheduler learns it with the answer to its next report, so
@@ -148,6 +150,44 @@ impl Mutation {
         #[graphql(desc = "The user's global identifier.")] user: ID,
     ) -> Result<MemberPayload, ApiError> {
         member::remove_member(admin(context)?, actor(context), &user).await
+    }
+
+    /// Makes an invitation. Whoever is invited becomes a member by `acceptInvitation`.
+    async fn invite_member(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "Who, and as what.")] input: InviteMemberInput,
+    ) -> Result<InviteMemberPayload, ApiError> {
+        invitation::invite_member(admin(context)?, actor(context), input).await
+    }
+
+    /// Ends an invitation at once; one that has ended, or was accepted, stays as it is.
+    async fn revoke_invitation(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The public half: what stands in front of the dash.")] identifier: String,
+    ) -> Result<RevokeInvitationPayload, ApiError> {
+        invitation::revoke_invitation(admin(context)?, actor(context), identifier).await
+    }
+
+    /// Makes the viewer a member of the account that made an invitation. It needs no role anywhere, but credentials that are
+    /// the user's own and not restricted: no API token.
+    async fn accept_invitation(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "What `inviteMember` showed.")] secret: String,
+    ) -> Result<AcceptInvitationPayload, ApiError> {
+        membership::accept_invitation(context, &secret).await
+    }
+
+    /// Says which of the viewer's accounts is meant when none is named. It needs no role anywhere, but credentials that are
+    /// the user's own and not restricted: no API token.
+    async fn set_default_account(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The account's short name.")] slug: String,
+    ) -> Result<SetDefaultAccountPayload, ApiError> {
+        membership::set_default_account(context, &slug).await
     }
 
     /// Sets what things cost from a day on, in place of a rate that began on the same day.

@@ -129,7 +129,7 @@ async fn question(state: &AppState, session: &Session, request: &Model) -> Resul
          yourself, and it shows this code.</p>\
          <dl><dt>Code</dt><dd><code>{identifier}</code></dd><dt>Label</dt><dd>{label}</dd>\
          <dt>Asked for</dt><dd>{at} from {address}</dd></dl>\
-         <form method=\"post\" action=\"/activate-token\">{csrf}{id}\
+         <form method=\"post\" action=\"{path}\">{csrf}{id}\
          <label>Account<select name=\"account\">{options}</select></label>\
          <label>Good for<select name=\"days\">{days}</select></label>\
          <button name=\"decision\" value=\"approve\">Activate</button>\
@@ -139,6 +139,7 @@ async fn question(state: &AppState, session: &Session, request: &Model) -> Resul
         label = escape(&request.label),
         at = request.created_at.0.format("%Y-%m-%d %H:%M:%S UTC"),
         address = escape(&request.address),
+        path = escape(&path(&request.identifier)),
         csrf = csrf_field(session),
         id = hidden("id", &request.identifier),
         user = escape(&session.user().name),

@@ -286,7 +286,7 @@ pub(super) async fn revoke(
 
 /// Refuses whose credentials are good for less than their user may do.
 fn whole(viewer: Viewer) -> Result<Viewer, Problem> {
-    if viewer.is_unrestricted() {
+    if viewer.has_every_scope() {
         Ok(viewer)
     } else {
         Err(Problem::forbidden("MISSING_SCOPE", "the token is not good for all that its user may do"))

@@ -6,7 +6,7 @@ use axum::{
     extract::{Path, State},
     http::HeaderMap,
 };
-use entity::api_token::Scope;
+use entity::{account, api_token::Scope};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -15,14 +15,14 @@ use super::{
     problem::{ErrorBody, Problem},
     state::AppState,
 };
-use crate::auth::Viewer;
+use crate::{auth::Viewer, domain::role::covers, store::Standing};
 
 /// The user a token stands for.
 #[derive(Serialize, ToSchema)]
 pub(super) struct UserBody {
     /// The user's name.
     username: String,
-    /// The account the token opens.
+    /// The account that is meant when none is named: of an API token the one it belongs to.
     default_account: AccountBody,
 }
 
@@ -40,16 +40,24 @@ pub(super) struct AccountBody {
 pub(super) struct MembershipBody {
     /// The account.
     account: AccountBody,
-    /// Whether the token may change things in it.
+    /// Whether the credentials may change things in it.
     is_admin: bool,
-    /// Whether it is the one meant when none is named: a token opens one account only, so always.
+    /// Whether it is the one that is meant when none is named.
     is_default_account: bool,
 }
 
 impl AccountBody {
-    fn of(viewer: &Viewer) -> Self {
-        let account = viewer.account();
+    fn of(account: &account::Model) -> Self {
         Self { slug: account.slug.clone(), name: account.name.clone() }
+    }
+}
+
+/// The accounts that credentials open, the default one first. Of an API token that is the one it belongs to: an admin may
+/// have made it for somebody else, whose other accounts are none of the account's business.
+async fn opened(state: &AppState, viewer: &Viewer) -> Result<Vec<Standing>, Problem> {
+    match state.store.for_user_of(viewer) {
+        Some(user) => Ok(user.standings(state.clock.timestamp()).await?),
+        None => Ok(vec![viewer.standing().clone()]),
     }
 }
 
@@ -66,17 +74,19 @@ impl AccountBody {
 )]
 pub(super) async fn me(State(state): State<AppState>, headers: HeaderMap) -> Result<Json<UserBody>, Problem> {
     let viewer = state.signed_in(&headers).await?;
-    Ok(Json(UserBody { username: viewer.user().name.clone(), default_account: AccountBody::of(&viewer) }))
+    let opened = opened(&state, &viewer).await?;
+    let default = opened.first().map_or(viewer.account(), |standing| &standing.account);
+    Ok(Json(UserBody { username: viewer.user().name.clone(), default_account: AccountBody::of(default) }))
 }
 
-/// Tell which accounts a token opens
+/// Tell which accounts the credentials open
 #[utoipa::path(
     get,
     path = "/api/v2/user/me/memberships",
     tag = "coiled",
     security(("token" = [])),
     responses(
-        (status = 200, description = "The one account of the token.", body = [MembershipBody]),
+        (status = 200, description = "Of an API token the one it belongs to, otherwise all of the user's.", body = [MembershipBody]),
         (status = 401, description = "No valid token.", body = ErrorBody),
     )
 )]
@@ -85,12 +95,13 @@ pub(super) async fn memberships(
     headers: HeaderMap,
 ) -> Result<Json<Vec<MembershipBody>>, Problem> {
     let viewer = state.signed_in(&headers).await?;
-    let membership = MembershipBody {
-        account: AccountBody::of(&viewer),
-        is_admin: viewer.may(Scope::Admin),
-        is_default_account: true,
-    };
-    Ok(Json(vec![membership]))
+    let memberships = opened(&state, &viewer).await?.into_iter().enumerate().map(|(number, standing)| {
+        let Standing { account, membership, .. } = standing;
+        let is_admin = covers(membership.role, Scope::Admin) && viewer.has_every_scope();
+        let is_admin = if account.id == viewer.account_id() { viewer.may(Scope::Admin) } else { is_admin };
+        MembershipBody { account: AccountBody::of(&account), is_admin, is_default_account: number == 0 }
+    });
+    Ok(Json(memberships.collect()))
 }
 
 /// The word the client has in the place of an account's short name when it knows none.
@@ -125,10 +136,10 @@ pub(super) async fn usage(
     headers: HeaderMap,
 ) -> Result<Json<UsageBody>, Problem> {
     let viewer = state.signed_in(&headers).await?;
-    if workspace != viewer.account().slug && workspace != NO_WORKSPACE {
-        return Err(Problem::not_found());
-    }
-    Ok(Json(UsageBody { has_quota: true }))
+    let is_opened = workspace == viewer.account().slug
+        || workspace == NO_WORKSPACE
+        || opened(&state, &viewer).await?.iter().any(|standing| standing.account.slug == workspace);
+    if is_opened { Ok(Json(UsageBody { has_quota: true })) } else { Err(Problem::not_found()) }
 }
 
 /// What the client tells of a command that was run. Nothing of it is kept.

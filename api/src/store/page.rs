@@ -4,8 +4,8 @@
 //! values, `(started_at, id) < (?, ?)`, which is a range of the index on SQLite and PostgreSQL alike.
 
 use entity::ids::{
-    ApiTokenId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, KeyTime,
-    LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
+    ApiTokenId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, InvitationId,
+    KeyTime, LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
 };
 use sea_orm::{
     ConnectionTrait, EntityTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
@@ -137,6 +137,7 @@ uuid_key_part!(
     ClientId,
     SpanId,
     ApiTokenId,
+    InvitationId,
     UserId
 );
 

@@ -11,6 +11,8 @@ use sea_orm::{
     sea_query::OnConflict,
 };
 
+use uuid::Uuid;
+
 use super::{connect::IMMEDIATE, error::StoreError, identity::SystemStore};
 
 #[expect(clippy::disallowed_methods, reason = "a password is asked for before an account is known")]
@@ -24,9 +26,11 @@ impl SystemStore {
         &self,
         name: &str,
     ) -> Result<Option<(user::Model, Option<String>)>, StoreError> {
-        let Some(user) = self.user_by_name(name).await? else { return Ok(None) };
-        let password = Entity::find_by_id(user.id).one(&self.pools.reader).await?;
-        Ok(Some((user, password.map(|password| password.hash))))
+        let user = self.user_by_name(name).await?;
+        // Asked for nobody as well, so that the time taken does not tell whether there is such a user.
+        let id = user.as_ref().map_or(UserId(Uuid::nil()), |user| user.id);
+        let password = Entity::find_by_id(id).one(&self.pools.reader).await?;
+        Ok(user.map(|user| (user, password.map(|password| password.hash))))
     }
 
     /// Sets what is kept of a user's password, and ends all sessions of the user but one.

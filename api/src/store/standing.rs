@@ -56,17 +56,7 @@ impl SystemStore {
         accounts: Option<&[Slug]>,
         now: Timestamp,
     ) -> Result<Option<Standing>, StoreError> {
-        let mut select = current(whose, now);
-        if let Some(accounts) = accounts {
-            let slugs = accounts.iter().map(Slug::as_str);
-            let named = Query::select()
-                .column(account::Column::Id)
-                .from(account::Entity)
-                .and_where(account::Column::Slug.is_in(slugs))
-                .take();
-            select = select.filter(Column::AccountId.in_subquery(named));
-        }
-        let row = select
+        let row = current(whose, accounts, now)
             .find_also_related(account::Entity)
             .find_also_related(user::Entity)
             .one(&self.pools.reader)
@@ -75,13 +65,13 @@ impl SystemStore {
     }
 }
 
-/// The memberships of somebody that are not over, that in the default account first.
+/// The memberships of somebody that are not over, in `accounts` if there is such a list, that in the default one first.
 #[expect(
     clippy::disallowed_methods,
     reason = "what somebody is anywhere is asked before an account is known"
 )]
-pub(super) fn current(whose: Whose<'_>, now: Timestamp) -> Select<Entity> {
-    let memberships = match whose {
+pub(super) fn current(whose: Whose<'_>, accounts: Option<&[Slug]>, now: Timestamp) -> Select<Entity> {
+    let mut memberships = match whose {
         Whose::User(user) => Entity::find().filter(Column::UserId.eq(user)),
         Whose::Identity { issuer, subject } => {
             let known = Query::select()
@@ -93,6 +83,14 @@ pub(super) fn current(whose: Whose<'_>, now: Timestamp) -> Select<Entity> {
             Entity::find().filter(Column::UserId.in_subquery(known))
         }
     };
+    if let Some(accounts) = accounts {
+        let named = Query::select()
+            .column(account::Column::Id)
+            .from(account::Entity)
+            .and_where(account::Column::Slug.is_in(accounts.iter().map(Slug::as_str)))
+            .take();
+        memberships = memberships.filter(Column::AccountId.in_subquery(named));
+    }
     let of_user = Expr::col((default_account::Entity, default_account::Column::UserId))
         .equals((Entity, Column::UserId))
         .and(

@@ -5,7 +5,7 @@ use entity::{
     ids::{AccountId, UserId},
     user,
 };
-use sea_orm::{ActiveModelTrait, EntityTrait, IntoActiveModel, QuerySelect};
+use sea_orm::{ActiveModelTrait, DatabaseConnection, EntityTrait, IntoActiveModel, QuerySelect};
 
 use super::{
     error::StoreError,
@@ -13,21 +13,31 @@ use super::{
     standing::{Standing, Whose, current, standing},
     upsert::replace,
 };
+use crate::domain::slug::Slug;
 
 /// Accounts of a user that are told, at the most.
 const MAX_ACCOUNTS: u64 = 1_000;
 
-/// The database as one user sees it. It comes only from a viewer whose credentials are the user's own, and its connection
+/// The database as one user sees it, in the accounts that the credentials open. It comes only from a viewer whose credentials are the user's own, and its connection
 /// is out of reach.
 #[derive(Clone)]
 pub struct UserStore {
     pools: Pools,
     user: UserId,
+    accounts: Option<Vec<Slug>>,
 }
 
 impl UserStore {
-    pub(super) fn new(pools: Pools, user: UserId) -> Self {
-        Self { pools, user }
+    pub(super) fn new(pools: Pools, user: UserId, accounts: Option<Vec<Slug>>) -> Self {
+        Self { pools, user, accounts }
+    }
+
+    pub(super) fn user(&self) -> UserId {
+        self.user
+    }
+
+    pub(super) fn writer(&self) -> &DatabaseConnection {
+        &self.pools.writer
     }
 
     /// What the user is, and where: the default account first, and then in the order in which the user came. Memberships
@@ -37,7 +47,7 @@ impl UserStore {
     /// When the database does not answer.
     #[tracing::instrument(name = "store.user.standings", skip_all)]
     pub async fn standings(&self, now: Timestamp) -> Result<Vec<Standing>, StoreError> {
-        let rows = current(Whose::User(self.user), now)
+        let rows = current(Whose::User(self.user), self.accounts.as_deref(), now)
             .limit(MAX_ACCOUNTS)
             .find_also_related(account::Entity)
             .find_also_related(user::Entity)
