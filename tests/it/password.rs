@@ -130,6 +130,20 @@ async fn failures_slow_an_address_and_lock_nobody_out() {
 }
 
 #[tokio::test]
+async fn guesses_at_once_are_no_more_than_guesses_one_after_the_other() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    app.browser(&ada).await;
+    let guesser = Browser::new(&app);
+    let guesses = (0..40).map(|_| try_with(&guesser, "ada", "a guess too many"));
+    let pages = futures::future::join_all(guesses).await;
+    let tried = pages.iter().filter(|page| page.status == StatusCode::UNAUTHORIZED).count();
+    let refused = pages.iter().filter(|page| page.status == StatusCode::TOO_MANY_REQUESTS).count();
+    assert_eq!((tried, refused), (5, 35));
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn who_changes_a_password_shows_the_old_one_and_ends_the_other_sessions() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;

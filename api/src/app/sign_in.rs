@@ -4,10 +4,11 @@
 //! address and name (`domain/sign_in_pace.rs`). A name that nobody has takes as long as one whose password is wrong.
 
 use std::{
+    borrow::Borrow,
     hash::Hash,
     net::IpAddr,
     num::NonZeroUsize,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -85,15 +86,36 @@ impl SignIns {
     /// # Errors
     /// [`SignInError::Wrong`], [`SignInError::TooSoon`], or the store's.
     pub async fn user(&self, name: &str, password: String, from: IpAddr) -> Result<user::Model, SignInError> {
-        let from = one_address(from);
-        // Who is not let in has to wait, whatever they tried; the name is not looked at.
-        let wait = self.by_address.of(&from).wait_ms(self.now());
-        if wait > 0 {
-            return Err(SignInError::TooSoon(seconds(wait)));
+        let (from, name) = (one_address(from), name.parse::<Slug>().ok());
+        // Who is not let in has to wait, whatever they tried: the name is not looked at. What is under way counts as failed
+        // until it has not, or a hundred guesses at once would be as good as one.
+        self.by_address.begin(from, self.now()).map_err(|wait| SignInError::TooSoon(seconds(wait)))?;
+        let held = name.as_ref().map(|name| self.by_name.hold(name.to_string(), self.now()));
+        let outcome = self.attempt(name.as_ref(), password, held.unwrap_or_default()).await;
+        if matches!(outcome, Err(SignInError::Wrong)) {
+            // Not the name: people type passwords where it belongs.
+            tracing::info!(address = %from, "a sign-in failed");
+        } else {
+            self.by_address.take_back(&from);
+            if let Some(name) = &name {
+                self.by_name.take_back(name.as_str());
+            }
         }
-        let name = name.parse::<Slug>().ok();
-        self.hold(name.as_ref()).await?;
-        let found = match &name {
+        outcome
+    }
+
+    /// The same, for somebody who is held for some milliseconds first because others tried the name.
+    async fn attempt(
+        &self,
+        name: Option<&Slug>,
+        password: String,
+        held: i64,
+    ) -> Result<user::Model, SignInError> {
+        if held > 0 {
+            let _place = self.held.try_acquire().map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
+            tokio::time::sleep(Duration::from_millis(held.unsigned_abs())).await;
+        }
+        let found = match name {
             Some(name) => self.store.password_by_name(name.as_str()).await?,
             None => None,
         };
@@ -104,19 +126,7 @@ impl SignIns {
             None => (Password::shown("-".to_owned()).expect("it is short"), false),
         };
         let matches = self.hashing.run(move || password.matches(hash.as_deref())).await?;
-        match user {
-            Some(user) if matches && can_be => Ok(user),
-            _ => {
-                let now = self.now();
-                self.by_address.fail(from, now);
-                if let Some(name) = name {
-                    self.by_name.fail(name.to_string(), now);
-                }
-                // Not the name: people type passwords where it belongs.
-                tracing::info!(address = %from, "a sign-in failed");
-                Err(SignInError::Wrong)
-            }
-        }
+        user.filter(|_| matches && can_be).ok_or(SignInError::Wrong)
     }
 
     /// Gives whoever has a session another password, who has to show the one before. All their other sessions end.
@@ -138,18 +148,6 @@ impl SignIns {
         Ok(self.store.set_password(user.id, hash, Some(session.id()), now).await?)
     }
 
-    /// Waits as long as somebody has to who tries a name that others failed with.
-    async fn hold(&self, name: Option<&Slug>) -> Result<(), SignInError> {
-        let Some(name) = name else { return Ok(()) };
-        let hold = self.by_name.of(name.as_str()).hold_ms(self.now());
-        if hold > 0 {
-            let busy = |_| SignInError::TooSoon(BUSY_SECONDS);
-            let _place = self.held.try_acquire().map_err(busy)?;
-            tokio::time::sleep(Duration::from_millis(hold.unsigned_abs())).await;
-        }
-        Ok(())
-    }
-
     fn now(&self) -> i64 {
         self.clock.now().timestamp_millis()
     }
@@ -169,17 +167,42 @@ impl<K: Hash + Eq> Default for Remembered<K> {
 }
 
 impl<K: Hash + Eq> Remembered<K> {
-    fn of<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Failures
-    where
-        K: std::borrow::Borrow<Q>,
-    {
-        let failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.peek(key).copied().unwrap_or_default()
+    /// Counts a failure of somebody who has not to wait; otherwise tells for how many milliseconds they have to.
+    fn begin(&self, key: K, now: i64) -> Result<(), i64> {
+        self.change(key, |failures| match failures.wait_ms(now) {
+            0 => {
+                failures.add(now);
+                Ok(())
+            }
+            wait => Err(wait),
+        })
     }
 
-    fn fail(&self, key: K, now: i64) {
-        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.get_or_insert_mut(key, Failures::default).add(now);
+    /// Counts a failure, and tells for how many milliseconds somebody is held because of those before.
+    fn hold(&self, key: K, now: i64) -> i64 {
+        self.change(key, |failures| {
+            let hold = failures.hold_ms(now);
+            failures.add(now);
+            hold
+        })
+    }
+
+    /// Counts one less.
+    fn take_back<Q: Hash + Eq + ?Sized>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        if let Some(failures) = self.all().peek_mut(key) {
+            failures.take_back();
+        }
+    }
+
+    fn change<T>(&self, key: K, change: impl FnOnce(&mut Failures) -> T) -> T {
+        change(self.all().get_or_insert_mut(key, Failures::default))
+    }
+
+    fn all(&self) -> MutexGuard<'_, LruCache<K, Failures>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -122,8 +122,8 @@ impl<'a> AsyncHttpClient<'a> for Asking {
     }
 }
 
-/// What a provider sends a browser back with.
-#[derive(Clone, Debug, Default)]
+/// What a provider sends a browser back with. It has no `Debug`.
+#[derive(Clone, Default)]
 pub struct Returned {
     /// What it gets its proof for.
     pub code: String,

@@ -36,6 +36,11 @@ impl Failures {
         self.last_at = now;
     }
 
+    /// One less: what was counted turned out to be none.
+    pub fn take_back(&mut self) {
+        self.forgotten_at -= FORGOTTEN_AFTER_MS;
+    }
+
     /// Milliseconds that an address with these failures has to wait from now.
     #[must_use]
     pub fn wait_ms(self, now: i64) -> i64 {
@@ -87,6 +92,20 @@ mod tests {
         assert_eq!((failures.wait_ms(now - 500), failures.wait_ms(now + 500)), (500, 0));
         // All of it is forgotten in the end.
         assert_eq!(failures.hold_ms(now + MAX_COUNTED * FORGOTTEN_AFTER_MS), 0);
+    }
+
+    #[test]
+    fn what_is_taken_back_never_was() {
+        let mut failures = Failures::default();
+        for _ in 0..4 {
+            failures.add(0);
+        }
+        for _ in 0..100 {
+            failures.add(0);
+            assert_eq!(failures.wait_ms(0), 1_000, "it is under way");
+            failures.take_back();
+            assert_eq!(failures.wait_ms(0), 0);
+        }
     }
 
     #[test]
