@@ -21,7 +21,7 @@ use galvo::{
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header};
 use serde_json::{Value, json};
 
-use crate::{Browser, Database};
+use crate::{Browser, Database, ISSUER};
 
 /// A running server with a database of its own and a clock that stands still.
 pub struct TestApp {
@@ -136,6 +136,7 @@ impl TestApp {
             token: String::new(),
             user,
             account,
+            asks_for: None,
             client: self.client.clone(),
             accounts: self.accounts(),
             address: self.url(""),
@@ -167,6 +168,31 @@ impl TestApp {
     /// Brings the sums of usage by day up to date, as the server does by itself now and then.
     pub async fn fold_usage(&self) -> Folded {
         Rollups::new(self.server.store().system()).fold().await.unwrap()
+    }
+
+    /// Says by which name the issuer of tokens knows a user.
+    pub async fn link(&self, user: &str, subject: &str) {
+        self.accounts().link_user(&user.parse().unwrap(), ISSUER, subject).await.unwrap();
+    }
+
+    /// Makes a user of an account, without a token.
+    pub async fn join(&self, user: &str, account: &str, role: Role, until: Option<&str>) {
+        let grant = Grant { role, ends_at: until.map(|until| at(until).into()) };
+        self.accounts().create_user(&user.parse().unwrap(), &account.parse().unwrap(), grant).await.unwrap();
+    }
+
+    /// Somebody who shows a token, whatever it is, and names an account if they do.
+    #[must_use]
+    pub fn bearer(&self, token: String, account: Option<&str>) -> Member {
+        Member {
+            token,
+            user: "nobody".parse().unwrap(),
+            account: "nobody".parse().unwrap(),
+            asks_for: account.map(str::to_owned),
+            client: self.client.clone(),
+            accounts: self.accounts(),
+            address: self.url(""),
+        }
     }
 
     /// Starts another server on the same database, with the same clock.
@@ -217,6 +243,8 @@ pub struct Member {
     token: String,
     user: Slug,
     account: Slug,
+    /// The account that is asked for, if one is named.
+    asks_for: Option<String>,
     client: Client,
     accounts: Accounts,
     address: String,
@@ -257,7 +285,11 @@ impl Member {
 
     /// A request with the member's token.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.client.request(method, format!("{}{path}", self.address)).bearer_auth(&self.token)
+        let request = self.client.request(method, format!("{}{path}", self.address)).bearer_auth(&self.token);
+        match &self.asks_for {
+            Some(account) => request.header("Galvo-Account", account),
+            None => request,
+        }
     }
 
     /// Sends a report and returns what came back.
@@ -272,6 +304,15 @@ impl Member {
         assert_eq!(status, StatusCode::OK, "{body}");
         assert_eq!(body["acknowledged"], report["sequence"]);
         body["cluster_id"].as_i64().unwrap()
+    }
+
+    /// The status and the code of the error with which everything is refused, if it is.
+    pub async fn status(&self) -> (u16, String) {
+        let ask = self.request(Method::POST, "/graphql").json(&json!({ "query": "{ __typename }" }));
+        let answer = ask.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let body: Value = answer.json().await.unwrap();
+        (status, body["errors"][0]["extensions"]["code"].as_str().unwrap_or_default().to_owned())
     }
 
     /// Asks and returns the whole answer.

@@ -11,24 +11,28 @@ use async_graphql_parser::{
 };
 use entity::api_token::Scope;
 use harness::{
-    Member, ReportBuilder, TestApp, code, code_frame, computation, error, event, log_line, profile, sample,
-    span, task_group, usage, uuid, worker,
+    Member, ReportBuilder, SigningKey, TestApp, claims, code, code_frame, computation, error, event,
+    log_line, profile, sample, shared_jwt_config, span, task_group, usage, uuid, worker,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`, or in
-/// `what_people_write_and_decide_is_their_accounts_own`.
-const ROOT_FIELDS: [&str; 18] = [
+/// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`, in
+/// `what_people_write_and_decide_is_their_accounts_own`, or in `a_user_learns_of_their_own_accounts_alone`.
+const ROOT_FIELDS: [&str; 22] = [
+    "Mutation.acceptInvitation",
     "Mutation.addMember",
     "Mutation.createToken",
     "Mutation.deleteCostRate",
+    "Mutation.inviteMember",
     "Mutation.removeMember",
+    "Mutation.revokeInvitation",
     "Mutation.revokeToken",
     "Mutation.setClusterNotes",
     "Mutation.setClusterTags",
     "Mutation.setCostRate",
     "Mutation.setDataPolicy",
+    "Mutation.setDefaultAccount",
     "Mutation.setDesiredState",
     "Mutation.setErrorGroupStatus",
     "Mutation.setIdlePolicy",
@@ -651,6 +655,81 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
     assert_eq!(of_ada, expected);
     let idle = json!({ "mode": "OBSERVE", "changedBy": null });
     assert_eq!(of_bob, of("bob", None, Value::Null, &[], "OPEN", idle, &[]));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_user_learns_of_their_own_accounts_alone() {
+    let app = TestApp::start_with(|serve| serve.jwt = Some(shared_jwt_config())).await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    app.link("bob", "1").await;
+    let jwt = |asked: Option<&str>| app.bearer(SigningKey::Shared.sign(None, &claims("1")), asked);
+    let same = |theirs: Value, nobodys: Value, what: &str| {
+        assert_eq!(theirs.to_string(), nobodys.to_string(), "{what}");
+    };
+    // Who is invited here is nobody else's business, and an invitation is known by its secret alone.
+    let invite =
+        "mutation($name: String) { inviteMember(input: { role: VIEWER, label: \"of ada\", name: $name }) {
+        secret invitation { identifier } userErrors { code } } }";
+    let made = ada.query(invite, json!({ "name": "eve" })).await["inviteMember"].take();
+    let (secret, identifier) =
+        (made["secret"].as_str().unwrap(), made["invitation"]["identifier"].as_str().unwrap());
+    let list = "{ viewer { account { invitations { totalCount nodes { label } } } } }";
+    let listed = async |member: &Member| {
+        member.query(list, json!({})).await["viewer"]["account"]["invitations"].take()
+    };
+    assert_eq!(listed(&ada).await, json!({ "totalCount": 1, "nodes": [{ "label": "of ada" }] }));
+    for member in [&bob, &jwt(None)] {
+        assert_eq!(listed(member).await, json!({ "totalCount": 0, "nodes": [] }));
+    }
+    let revoke = "mutation($identifier: String!) { revokeInvitation(identifier: $identifier) { invitation { isOpen } } }";
+    let nobodys = identifier.replace(|_| true, "x");
+    same(
+        bob.ask(revoke, json!({ "identifier": identifier })).await,
+        bob.ask(revoke, json!({ "identifier": nobodys })).await,
+        "revokeInvitation",
+    );
+    let accept = "mutation($secret: String!) { acceptInvitation(secret: $secret) {
+        membership { slug } userErrors { field code message } } }";
+    let wrong = format!("{identifier}-{}", "x".repeat(43));
+    let nobodys = format!("{nobodys}-{}", "x".repeat(43));
+    let refused = jwt(None).ask(accept, json!({ "secret": nobodys })).await;
+    same(jwt(None).ask(accept, json!({ "secret": wrong })).await, refused.clone(), "acceptInvitation");
+    same(jwt(None).ask(accept, json!({ "secret": secret })).await, refused, "acceptInvitation of eve's");
+    assert_eq!(
+        ada.query("{ viewer { account { invitations { nodes { isOpen } } } } }", json!({})).await["viewer"]["account"]
+            ["invitations"]["nodes"],
+        json!([{ "isOpen": true }])
+    );
+
+    // Accounts of others are none, however they are asked for.
+    let choose = "mutation($slug: String!) { setDefaultAccount(slug: $slug) { memberships { slug } } }";
+    same(
+        jwt(None).ask(choose, json!({ "slug": "ada" })).await,
+        jwt(None).ask(choose, json!({ "slug": "nobody" })).await,
+        "setDefaultAccount",
+    );
+    let memberships = "{ viewer { memberships { slug } } }";
+    let told = jwt(None).query(memberships, json!({})).await;
+    assert_eq!(told, json!({ "viewer": { "memberships": [{ "slug": "bob" }] } }));
+    for member in [jwt(Some("ada")), app.bearer(bob.secret().to_owned(), Some("ada"))] {
+        let nobodys = app.bearer(member.secret().to_owned(), Some("nobody"));
+        for (method, path) in [
+            (Method::GET, "/graphql?query={__typename}"),
+            (Method::POST, "/graphql"),
+            (Method::GET, "/api/v2/user/me"),
+            (Method::GET, "/api/v2/user/me/memberships"),
+            (Method::POST, "/api/v1/reports"),
+        ] {
+            let answer = async |member: &Member| {
+                let answer = member.request(method.clone(), path).json(&report()).send().await.unwrap();
+                (answer.status().as_u16(), answer.text().await.unwrap())
+            };
+            let theirs = answer(&member).await;
+            assert_eq!(theirs.0, 403, "{path}");
+            assert_eq!(theirs, answer(&nobodys).await, "{path}");
+        }
+    }
     app.stop().await;
 }
 
