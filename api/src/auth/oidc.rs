@@ -45,7 +45,7 @@ const MAX_CODE: usize = 4_096;
 /// How long is believed what the provider said of itself.
 const BELIEVED: Duration = Duration::from_mins(10);
 
-/// How often it is asked at the most because it signs with a key that is not known.
+/// How often it is asked at the most when it signs with a key that is not known, or does not answer.
 const AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
 /// What its signatures are made with: a key it alone has. What is shared with it would sign as well on our side.
@@ -63,14 +63,15 @@ pub struct OidcProvider {
     issuer: IssuerUrl,
     redirect: RedirectUrl,
     asking: Asking,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Known>,
 }
 
 /// What the provider said of itself.
-#[derive(Clone)]
+#[derive(Default)]
 struct Known {
-    at: Instant,
-    metadata: Arc<CoreProviderMetadata>,
+    metadata: Option<(Instant, Arc<CoreProviderMetadata>)>,
+    /// When it did not answer last, since it answered.
+    away_at: Option<Instant>,
 }
 
 /// Why somebody is not signed in.
@@ -273,20 +274,26 @@ impl OidcProvider {
 
     /// What the provider says of itself: what it said before, if that is not older than `age`.
     async fn metadata(&self, age: Duration) -> Result<Arc<CoreProviderMetadata>, OidcError> {
-        // Whoever comes meanwhile waits for the same.
+        // Whoever comes meanwhile waits for the same, also when there is no answer.
         let mut known = self.known.lock().await;
-        if let Some(Known { at, metadata }) = &*known
+        if let Some((at, metadata)) = &known.metadata
             && at.elapsed() < age
         {
             return Ok(Arc::clone(metadata));
         }
+        if known.away_at.is_some_and(|at| at.elapsed() < AT_MOST_EVERY) {
+            return Err(OidcError::Away("it did not answer just now".into()));
+        }
         match CoreProviderMetadata::discover_async(self.issuer.clone(), &self.asking).await {
             Ok(metadata) => {
                 let metadata = Arc::new(metadata);
-                *known = Some(Known { at: Instant::now(), metadata: Arc::clone(&metadata) });
+                *known = Known { metadata: Some((Instant::now(), Arc::clone(&metadata))), away_at: None };
                 Ok(metadata)
             }
-            Err(error) => Err(OidcError::Away(Box::new(error))),
+            Err(error) => {
+                known.away_at = Some(Instant::now());
+                Err(OidcError::Away(Box::new(error)))
+            }
         }
     }
 

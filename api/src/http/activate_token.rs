@@ -89,9 +89,13 @@ pub(super) async fn post(
     }
 }
 
+/// The page of a request; the front page for what cannot be one.
 fn path(identifier: &str) -> String {
-    let identifier: String = form_urlencoded::byte_serialize(identifier.as_bytes()).collect();
-    format!("/activate-token?id={identifier}")
+    if ApiToken::is_identifier(identifier) {
+        format!("/activate-token?id={identifier}")
+    } else {
+        "/".to_owned()
+    }
 }
 
 async fn find(state: &AppState, identifier: &str) -> Result<Option<Model>, Problem> {
