@@ -181,6 +181,13 @@ impl TestApp {
         self.accounts().create_user(&user.parse().unwrap(), &account.parse().unwrap(), grant).await.unwrap();
     }
 
+    /// Makes a token for a user of an account, as an operator does.
+    pub async fn token_of(&self, user: &str, account: &str, scopes: &[Scope]) -> String {
+        let (user, account): (Slug, Slug) = (user.parse().unwrap(), account.parse().unwrap());
+        let made = self.accounts().create_token(&user, &account, scopes, String::new(), None).await;
+        made.unwrap().reveal()
+    }
+
     /// Somebody who shows a token, whatever it is, and names an account if they do.
     #[must_use]
     pub fn bearer(&self, token: String, account: Option<&str>) -> Member {

@@ -166,8 +166,8 @@ async fn members_are_decided_on_by_commands() {
     told["members"]["nodes"].as_array_mut().unwrap().sort_by_key(ToString::to_string);
     let expected = json!({
         "members": { "nodes": [
-            { "user": { "name": "ada" }, "role": "OWNER", "until": null },
             { "user": { "name": "eve" }, "role": "GUEST", "until": "2098-01-01T00:00:00+00:00" },
+            { "user": { "name": "ada" }, "role": "OWNER", "until": null },
         ] },
         "invitations": { "nodes": [{ "label": "bob", "invitedBy": null, "isOpen": true }] },
     });

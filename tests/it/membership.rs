@@ -100,15 +100,7 @@ async fn a_token_opens_its_own_account_and_tells_of_no_other() {
     let jwt = jwt(&app, Some("lab"));
     jwt.query(SET_DEFAULT, json!({ "slug": "team" })).await;
     // An admin may make tokens for others, who have other accounts: these are not the admin's business.
-    let owner = app.accounts();
-    let token = owner.create_token(
-        &"ada".parse().unwrap(),
-        &"lab".parse().unwrap(),
-        &[Scope::Ingest, Scope::Read],
-        String::new(),
-        None,
-    );
-    let token = token.await.unwrap().reveal();
+    let token = app.token_of("ada", "lab", &[Scope::Ingest, Scope::Read]).await;
     let bearer = |asked: Option<&str>| app.bearer(token.clone(), asked);
     assert_eq!(bearer(Some("lab")).status().await, (200, String::new()));
     for asked in ["ada", "team", "other", "nowhere", ""] {

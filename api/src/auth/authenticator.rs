@@ -2,41 +2,23 @@
 
 use std::sync::Arc;
 
-use entity::{Timestamp, api_token::Scope, user};
+use entity::{Timestamp, api_token::Scope};
 
-use super::{
-    Session, Viewer,
-    credential::Credential,
-    jwt::{JwtError, JwtVerifier, Verified},
-    oidc::{OidcError, OidcProvider, Returned},
-    viewer::Proof,
-};
+use super::{Viewer, credential::Credential, jwt::JwtVerifier, viewer::Proof};
 use crate::{
     clock::Clock,
-    config::Provision,
-    domain::{
-        access::is_over,
-        claims::{ClaimError, Claimed},
-        role::least,
-        sign_in_attempt::SignInAttempt,
-        slug::Slug,
-        token::ApiToken,
-        user::{local_name, new_user},
-    },
-    store::{Credentials, Newcomer, StoreError, SystemStore, Whose},
+    domain::{access::is_over, slug::Slug, token::ApiToken},
+    store::{Credentials, StoreError, SystemStore, Whose},
 };
 
 /// The longest `Authorization` value that is looked at.
 const MAX_LENGTH: usize = 8 * 1024;
 
-/// Digits that tell a newcomer's name from others: more if somebody has the shorter one.
-const NAME_DIGITS: [usize; 2] = [6, 16];
-
 /// Verifies credentials.
 #[derive(Clone)]
 pub struct Authenticator {
-    store: SystemStore,
-    clock: Arc<dyn Clock>,
+    pub(super) store: SystemStore,
+    pub(super) clock: Arc<dyn Clock>,
     jwt: Option<Arc<JwtVerifier>>,
 }
 
@@ -121,21 +103,6 @@ impl Authenticator {
         Ok(Viewer::proven(proof))
     }
 
-    /// The viewer whom a session stands for, in the account that is asked for or the user's default one.
-    ///
-    /// # Errors
-    /// [`AuthError::NoAccount`], or the store's.
-    pub async fn viewer_of(&self, session: &Session, account: Option<&[u8]>) -> Result<Viewer, AuthError> {
-        let admission = Admission {
-            credential: Credential::Session,
-            whose: Whose::User(session.user().id),
-            accounts: None,
-            scopes: None,
-            expires_at: Some(session.expires_at()),
-        };
-        self.admit(admission, account).await
-    }
-
     async fn api_token(&self, token: &ApiToken) -> Result<Proof, AuthError> {
         let found = self.store.credentials(token.identifier()).await?;
         let now = self.clock.timestamp();
@@ -161,99 +128,6 @@ impl Authenticator {
             }
             _ => Err(AuthError::Invalid),
         }
-    }
-
-    async fn jwt(&self, jwt: &JwtVerifier, token: &str, account: Option<&[u8]>) -> Result<Viewer, AuthError> {
-        let Verified { claimed, expires_at } =
-            jwt.verify(token, self.clock.now()).await.map_err(|reason| {
-                tracing::debug!(%reason, "a JWT is not believed");
-                if matches!(reason, JwtError::Claims(ClaimError::Role)) {
-                    AuthError::NoAccount
-                } else {
-                    AuthError::Invalid
-                }
-            })?;
-        let admission = || Admission {
-            credential: Credential::Jwt,
-            whose: Whose::Identity { issuer: jwt.issuer(), subject: &claimed.subject },
-            accounts: claimed.accounts.clone(),
-            scopes: claimed.scopes.clone(),
-            expires_at: Some(expires_at),
-        };
-        match (self.admit(admission(), account).await, jwt.provision()) {
-            (Err(AuthError::NoAccount), Some(provision)) => {
-                let asked =
-                    account.map(|account| asked_for(account, claimed.accounts.as_deref())).transpose()?;
-                self.receive(jwt.issuer(), &claimed, provision, asked).await?;
-                self.admit(admission(), account).await
-            }
-            (admitted, _) => admitted,
-        }
-    }
-
-    /// Whom a provider sends with a browser, who becomes a member first if nobody here knows them and that is wanted.
-    ///
-    /// # Errors
-    /// [`AuthError::NoAccount`] when nobody here knows them, or the store's. What is wrong with what the provider sends comes
-    /// as a value.
-    pub async fn user_of_provider(
-        &self,
-        provider: &OidcProvider,
-        attempt: &SignInAttempt,
-        returned: Returned,
-    ) -> Result<Result<user::Model, OidcError>, AuthError> {
-        let claimed = match provider.claimed(attempt, returned, self.clock.now()).await {
-            Ok(claimed) => claimed,
-            Err(error) => return Ok(Err(error)),
-        };
-        let (issuer, subject) = (provider.issuer(), claimed.subject.as_str());
-        let standing = self.store.standing(Whose::Identity { issuer, subject }, None, self.clock.timestamp());
-        if standing.await?.is_none()
-            && let Some(provision) = provider.provision()
-        {
-            self.receive(issuer, &claimed, provision, None).await?;
-        }
-        self.store.user_of_identity(issuer, subject).await?.map(Ok).ok_or(AuthError::NoAccount)
-    }
-
-    /// Makes a member of somebody whom an issuer sends and whom nobody here knows yet, if that is wanted, in the account
-    /// that is `asked` for or that the issuer names.
-    pub(super) async fn receive(
-        &self,
-        issuer: &str,
-        claimed: &Claimed,
-        provision: &Provision,
-        asked: Option<Slug>,
-    ) -> Result<(), AuthError> {
-        let named = match &claimed.accounts {
-            Some(accounts) => accounts.first(),
-            None => provision.account.as_ref(),
-        };
-        let account = match (asked, named) {
-            // Where no claim says so, nobody gets into an account by asking for it.
-            (Some(asked), Some(named)) if claimed.accounts.is_none() && asked != *named => return Ok(()),
-            (Some(asked), _) => asked,
-            (None, Some(named)) => named.clone(),
-            (None, None) => return Ok(()),
-        };
-        let now = self.clock.timestamp();
-        let role = claimed.role.map_or(provision.role, |role| least(role, provision.role));
-        for digits in NAME_DIGITS {
-            let name = local_name(&claimed.called, issuer, &claimed.subject, digits);
-            let newcomer = Newcomer {
-                issuer: issuer.to_owned(),
-                subject: claimed.subject.clone(),
-                user: new_user(&name, &mut rand::rng(), now),
-                account: account.clone(),
-                role,
-            };
-            match self.store.admit_newcomer(newcomer, now).await {
-                // Another request of the same newcomer was faster, or the name is taken.
-                Err(StoreError::Conflict(_)) => {}
-                admitted => return Ok(admitted?),
-            }
-        }
-        Ok(())
     }
 
     /// The viewer whom credentials stand for that are a user's own, in the account that is asked for, or otherwise in the
@@ -283,7 +157,7 @@ impl Viewer {
 }
 
 /// The account that a request asks for, if the credentials are not for others only.
-fn asked_for(account: &[u8], accounts: Option<&[Slug]>) -> Result<Slug, AuthError> {
+pub(super) fn asked_for(account: &[u8], accounts: Option<&[Slug]>) -> Result<Slug, AuthError> {
     let asked: Option<Slug> = std::str::from_utf8(account).ok().and_then(|account| account.parse().ok());
     let opened = asked.filter(|asked| accounts.is_none_or(|accounts| accounts.contains(asked)));
     opened.ok_or(AuthError::NoAccount)

@@ -4,10 +4,16 @@ use chrono::{DateTime, Utc};
 use entity::Timestamp;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 
-use super::jwks::{Jwks, JwksError};
+use super::{
+    AuthError, Authenticator, Viewer,
+    authenticator::{Admission, asked_for},
+    credential::Credential,
+    jwks::{Jwks, JwksError},
+};
 use crate::{
     config::{JwtConfig, Provision},
     domain::claims::{self, ClaimError, ClaimNames, Claimed, Claims},
+    store::Whose,
 };
 
 /// Verifies the JWTs of one issuer.
@@ -90,6 +96,42 @@ impl JwtVerifier {
             decode::<Claims>(token, &key.ok_or(JwtError::NoKey)?, &signature_alone(header.alg))?.claims;
         let expires_at = claims::check(&claims, &self.issuer, &self.audience, now)?;
         Ok(Verified { claimed: claims::read(&claims, &self.names)?, expires_at })
+    }
+}
+
+impl Authenticator {
+    /// The viewer whom a JWT stands for.
+    pub(super) async fn jwt(
+        &self,
+        jwt: &JwtVerifier,
+        token: &str,
+        account: Option<&[u8]>,
+    ) -> Result<Viewer, AuthError> {
+        let Verified { claimed, expires_at } =
+            jwt.verify(token, self.clock.now()).await.map_err(|reason| {
+                tracing::debug!(%reason, "a JWT is not believed");
+                if matches!(reason, JwtError::Claims(ClaimError::Role)) {
+                    AuthError::NoAccount
+                } else {
+                    AuthError::Invalid
+                }
+            })?;
+        let admission = || Admission {
+            credential: Credential::Jwt,
+            whose: Whose::Identity { issuer: jwt.issuer(), subject: &claimed.subject },
+            accounts: claimed.accounts.clone(),
+            scopes: claimed.scopes.clone(),
+            expires_at: Some(expires_at),
+        };
+        match (self.admit(admission(), account).await, jwt.provision()) {
+            (Err(AuthError::NoAccount), Some(provision)) => {
+                let asked =
+                    account.map(|account| asked_for(account, claimed.accounts.as_deref())).transpose()?;
+                self.receive(jwt.issuer(), &claimed, provision, asked).await?;
+                self.admit(admission(), account).await
+            }
+            (admitted, _) => admitted,
+        }
     }
 }
 

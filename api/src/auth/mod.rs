@@ -5,8 +5,10 @@
 //! [`Shown`] and ends in one of two calls of the [`Authenticator`]:
 //! - what belongs to one account, as an API token, brings its account, user and membership along and becomes a
 //!   `Proof` at once;
-//! - what is a user's own, as a JWT or a browser's session, opens every account the user is a member of: `Authenticator::admit` finds the one
-//!   that is meant, and whether the membership is not over.
+//! - what is a user's own, as a JWT or a browser's session, opens every account the user is a member of:
+//!   `Authenticator::admit` finds the one that is meant, and whether the membership is not over.
+//!
+//! Whom an issuer sends and nobody knows yet, `Authenticator::receive` may make a member before.
 //!
 //! What else a kind has to say is in [`Credential`]: whose limits count, whether it stands for the user in all accounts,
 //! and how long what is given with it may last.
@@ -15,6 +17,7 @@ mod authenticator;
 mod credential;
 mod jwks;
 mod jwt;
+mod newcomer;
 mod oidc;
 mod session;
 mod viewer;

@@ -10,6 +10,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, Utc};
+use entity::user;
 use futures::future::BoxFuture;
 use openidconnect::{
     AccessTokenHash, AsyncHttpClient, AuthorizationCode, ClaimsVerificationError, CsrfToken, HttpRequest,
@@ -23,14 +24,16 @@ use openidconnect::{
 use tokio::sync::Mutex;
 use url::Url;
 
+use super::{AuthError, Authenticator};
 use crate::{
-    config::{OidcConfig, Provision},
+    config::OidcConfig,
     domain::{
         claims::{self, ClaimError, ClaimNames, Claimed, Claims},
         public_url::PublicUrl,
         sign_in_attempt::SignInAttempt,
     },
     outgoing::{self, FetchError, Outgoing},
+    store::Whose,
 };
 
 /// Where the provider sends browsers back to.
@@ -157,16 +160,6 @@ impl OidcProvider {
         &self.config.name
     }
 
-    /// Who it is.
-    pub(super) fn issuer(&self) -> &str {
-        &self.config.issuer
-    }
-
-    /// What becomes of somebody who is not known yet.
-    pub(super) fn provision(&self) -> Option<&Provision> {
-        self.config.provision.as_ref()
-    }
-
     /// Where a browser goes to sign in.
     ///
     /// # Errors
@@ -194,7 +187,7 @@ impl OidcProvider {
     ///
     /// # Errors
     /// [`OidcError`]
-    pub(super) async fn claimed(
+    async fn claimed(
         &self,
         attempt: &SignInAttempt,
         returned: Returned,
@@ -314,6 +307,33 @@ impl OidcProvider {
             accounts: self.config.account_claim.clone(),
             role: self.config.role_claim.clone(),
         }
+    }
+}
+
+impl Authenticator {
+    /// Whom a provider sends with a browser, who becomes a member first if nobody here knows them and that is wanted.
+    ///
+    /// # Errors
+    /// [`AuthError::NoAccount`] when nobody here knows them, or the store's. What is wrong with what the provider sends comes
+    /// as a value.
+    pub async fn user_of_provider(
+        &self,
+        provider: &OidcProvider,
+        attempt: &SignInAttempt,
+        returned: Returned,
+    ) -> Result<Result<user::Model, OidcError>, AuthError> {
+        let claimed = match provider.claimed(attempt, returned, self.clock.now()).await {
+            Ok(claimed) => claimed,
+            Err(error) => return Ok(Err(error)),
+        };
+        let (issuer, subject) = (provider.config.issuer.as_str(), claimed.subject.as_str());
+        let standing = self.store.standing(Whose::Identity { issuer, subject }, None, self.clock.timestamp());
+        if standing.await?.is_none()
+            && let Some(provision) = &provider.config.provision
+        {
+            self.receive(issuer, &claimed, provision, None).await?;
+        }
+        self.store.user_of_identity(issuer, subject).await?.map(Ok).ok_or(AuthError::NoAccount)
     }
 }
 

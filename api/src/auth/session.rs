@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use entity::{Timestamp, ids::UserId, session::Model, user};
 
+use super::{AuthError, Authenticator, Viewer, authenticator::Admission, credential::Credential};
 use crate::{
     clock::Clock,
     domain::session::{SessionLife, SessionSecret},
     error::Chain,
-    store::{StoreError, SystemStore},
+    store::{StoreError, SystemStore, Whose},
 };
 
 /// Somebody whose browser is signed in. Only [`Sessions`] makes it, after the session was found.
@@ -116,5 +117,22 @@ impl Sessions {
     /// When the store does not answer.
     pub async fn end_all(&self, session: &Session) -> Result<(), StoreError> {
         self.store.end_sessions(session.user.id).await
+    }
+}
+
+impl Authenticator {
+    /// The viewer whom a session stands for, in the account that is asked for or the user's default one.
+    ///
+    /// # Errors
+    /// [`AuthError::NoAccount`], or the store's.
+    pub async fn viewer_of(&self, session: &Session, account: Option<&[u8]>) -> Result<Viewer, AuthError> {
+        let admission = Admission {
+            credential: Credential::Session,
+            whose: Whose::User(session.user().id),
+            accounts: None,
+            scopes: None,
+            expires_at: Some(session.expires_at()),
+        };
+        self.admit(admission, account).await
     }
 }
