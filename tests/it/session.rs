@@ -219,6 +219,23 @@ async fn using_a_session_writes_once_in_a_while() {
 }
 
 #[tokio::test]
+async fn a_user_has_a_bounded_number_of_sessions() {
+    let app = TestApp::start().await;
+    let oldest = app.browser(&app.account("ada").await).await;
+    for second in 1..50 {
+        app.set_clock(&format!("2026-11-20T12:00:{second:02}Z"));
+        Browser::new(&app).sign_in("ada", "password of ada").await;
+    }
+    assert!(is_signed_in(&oldest).await);
+    app.set_clock("2026-11-20T12:01:00Z");
+    Browser::new(&app).sign_in("ada", "password of ada").await;
+    assert!(!is_signed_in(&oldest).await, "the fifty-first ended the first");
+    let rows = entity::session::Entity::find().all(&app.database.connection().await).await.unwrap();
+    assert_eq!(rows.len(), 50);
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn who_is_no_member_any_more_has_a_session_for_nothing() {
     let app = TestApp::start().await;
     let ada: Member = app.account("ada").await;

@@ -63,6 +63,9 @@ impl Password {
     }
 
     /// What to store of it, with a salt of its own. This takes long, and is meant to.
+    ///
+    /// # Panics
+    /// When there is no memory for it.
     #[must_use]
     pub fn hash(&self, random: &mut impl Rng) -> String {
         let mut salt = [0; 16];
