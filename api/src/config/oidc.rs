@@ -16,6 +16,7 @@ const MAX_SECRET: u64 = 4_096;
 
 /// What `serve` takes of it, as it came.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_field_names, reason = "flags are named after their fields")]
 pub(super) struct OidcArgs {
     /// The OpenID provider people sign in with in a browser: its issuer, an address beginning with https://. It needs
     /// `GALVO_PUBLIC_URL`.

@@ -13,7 +13,7 @@ use entity::token_request::Model;
 
 use super::{
     form::parameter,
-    page::{Page, Refused, csrf_field, escape, hidden},
+    page::{Page, Refused, csrf_field, escape, hidden, select},
     problem::Problem,
     sign_in::{of_our_page, to_sign_in},
     state::AppState,
@@ -119,23 +119,15 @@ async fn question(state: &AppState, session: &Session, request: &Model) -> Resul
         Some(own) => own.standings(state.clock.timestamp()).await?,
         None => Vec::new(),
     };
-    let options: String = accounts
-        .iter()
-        .map(|Standing { account, .. }| {
-            let (slug, name) = (escape(&account.slug), escape(&account.name));
-            format!("<option value=\"{slug}\">{name}</option>")
-        })
-        .collect();
-    let days: String =
-        DAYS.iter().map(|(days, text)| format!("<option value=\"{days}\">{text}</option>")).collect();
+    let accounts = accounts.iter().map(|Standing { account, .. }| (account.slug.as_str(), account.name.as_str()));
     let body = format!(
         "<p>A program asks for a token that can do all that you can. Activate it only if you have just started that program \
          yourself, and it shows this code.</p>\
          <dl><dt>Code</dt><dd><code>{identifier}</code></dd><dt>Label</dt><dd>{label}</dd>\
          <dt>Asked for</dt><dd>{at} from {address}</dd></dl>\
          <form method=\"post\" action=\"{path}\">{csrf}{id}\
-         <label>Account<select name=\"account\">{options}</select></label>\
-         <label>Good for<select name=\"days\">{days}</select></label>\
+         <label>Account{accounts}</label>\
+         <label>Good for{days}</label>\
          <button name=\"decision\" value=\"approve\">Activate</button>\
          <button name=\"decision\" value=\"refuse\">Refuse</button></form>\
          <p>You are signed in as {user}.</p>",
@@ -145,6 +137,8 @@ async fn question(state: &AppState, session: &Session, request: &Model) -> Resul
         address = escape(&request.address),
         path = escape(&path(&request.identifier)),
         csrf = csrf_field(session),
+        accounts = select("account", accounts),
+        days = select("days", DAYS.into_iter()),
         id = hidden("id", &request.identifier),
         user = escape(&session.user().name),
     );

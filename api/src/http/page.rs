@@ -115,6 +115,16 @@ pub(super) fn hidden(name: &str, value: &str) -> String {
     format!("<input type=\"hidden\" name=\"{name}\" value=\"{}\">", escape(value))
 }
 
+/// A list to choose from: what is sent, and what is read.
+pub(super) fn select<'a>(name: &str, options: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut list = format!("<select name=\"{name}\">");
+    for (value, text) in options {
+        let (value, text) = (escape(value), escape(text));
+        write!(list, "<option value=\"{value}\">{text}</option>").expect("a text takes all");
+    }
+    list + "</select>"
+}
+
 /// Any text as HTML, inside an element or a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
