@@ -121,7 +121,7 @@ pub struct CommonArgs {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve: ingest, GraphQL, and what the `coiled` client calls. Applies missing migrations first.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Apply missing migrations and exit.
     Migrate,
     /// Print the GraphQL schema.

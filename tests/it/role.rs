@@ -314,9 +314,10 @@ async fn a_role_reaches_the_routes_it_may() {
                     .replace("{workspace}", &world.slug)
                     .replace("{id}", &world.cluster.to_string())
                     .replace("{identifier}", &uuid(30));
-                let request = match signed_in {
-                    true => world.actor.request(method.clone(), &path),
-                    false => app.anonymous(method.clone(), &path),
+                let request = if signed_in {
+                    world.actor.request(method.clone(), &path)
+                } else {
+                    app.anonymous(method.clone(), &path)
                 };
                 let request = match sent {
                     Sent::Nothing => request,

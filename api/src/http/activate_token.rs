@@ -119,7 +119,8 @@ async fn question(state: &AppState, session: &Session, request: &Model) -> Resul
         Some(own) => own.standings(state.clock.timestamp()).await?,
         None => Vec::new(),
     };
-    let accounts = accounts.iter().map(|Standing { account, .. }| (account.slug.as_str(), account.name.as_str()));
+    let accounts =
+        accounts.iter().map(|Standing { account, .. }| (account.slug.as_str(), account.name.as_str()));
     let body = format!(
         "<p>A program asks for a token that can do all that you can. Activate it only if you have just started that program \
          yourself, and it shows this code.</p>\

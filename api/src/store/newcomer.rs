@@ -56,14 +56,13 @@ impl SystemStore {
             return Ok(());
         }
         let Newcomer { issuer, subject, user: new_user, role, .. } = newcomer;
-        let user_id = match user {
-            Some(user) => user,
-            None => {
-                let user_id = new_user.into_active_model().reset_all().insert(&transaction).await?.id;
-                let identity = identity::Model { issuer, subject, user_id, created_at: now };
-                identity.into_active_model().reset_all().insert(&transaction).await?;
-                user_id
-            }
+        let user_id = if let Some(user) = user {
+            user
+        } else {
+            let user_id = new_user.into_active_model().reset_all().insert(&transaction).await?.id;
+            let identity = identity::Model { issuer, subject, user_id, created_at: now };
+            identity.into_active_model().reset_all().insert(&transaction).await?;
+            user_id
         };
         let member = membership::Model { account_id: account, user_id, role, created_at: now, ends_at: None };
         member.into_active_model().reset_all().insert(&transaction).await?;
