@@ -62,26 +62,26 @@ async fn a_wrong_name_and_a_wrong_password_are_one_and_the_same() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     app.browser(&ada).await;
-    let mut times = Vec::new();
-    let mut pages = Vec::new();
     // Bob is a user without a password; of the others nobody can be one.
-    for name in [ada.name(), "nobody", bob.name(), "Not A Name", ""] {
-        let mut fastest = Duration::MAX;
-        for attempt in 0..4 {
+    let names = [ada.name(), "nobody", bob.name(), "Not A Name", ""];
+    let mut fastest = [Duration::MAX; 5];
+    let mut pages = Vec::new();
+    // One after the other, so that what else the machine does is spread over all of them.
+    for attempt in 0..4_u8 {
+        for (number, name) in names.into_iter().enumerate() {
             // An address of its own, so that what failed before slows nothing.
-            let from = IpAddr::from([127, 1, u8::try_from(times.len()).unwrap(), attempt + 1]);
+            let from = IpAddr::from([127, 1, attempt, u8::try_from(number).unwrap() + 1]);
             let begun = Instant::now();
             let page = try_with(&Browser::at(&app.url(""), from), name, "wrong password").await;
-            fastest = fastest.min(begun.elapsed());
+            fastest[number] = fastest[number].min(begun.elapsed());
             assert_eq!((page.status, page.set_cookies.len()), (StatusCode::UNAUTHORIZED, 0), "{name}");
             pages.push(page.html.replace(&format!("required value=\"{name}\""), "required value=\"\""));
         }
-        times.push(fastest);
     }
     assert!(pages.iter().all(|page| *page == pages[0]), "{pages:#?}");
-    let (least, most) = (*times.iter().min().unwrap(), *times.iter().max().unwrap());
+    let (least, most) = (*fastest.iter().min().unwrap(), *fastest.iter().max().unwrap());
     // Not hashing would be a hundred times faster.
-    assert!(most < least * 3, "{times:?}");
+    assert!(most < least * 10, "{fastest:?}");
     app.stop().await;
 }
 
@@ -135,8 +135,8 @@ async fn guesses_at_once_are_no_more_than_guesses_one_after_the_other() {
     let ada = app.account("ada").await;
     app.browser(&ada).await;
     let guesser = Browser::new(&app);
-    let guesses = (0..40).map(|_| try_with(&guesser, "ada", "a guess too many"));
-    let pages = futures::future::join_all(guesses).await;
+    let all = (0..40).map(|_| try_with(&guesser, "ada", "a guess too many"));
+    let pages = futures::future::join_all(all).await;
     let tried = pages.iter().filter(|page| page.status == StatusCode::UNAUTHORIZED).count();
     let refused = pages.iter().filter(|page| page.status == StatusCode::TOO_MANY_REQUESTS).count();
     assert_eq!((tried, refused), (5, 35));
