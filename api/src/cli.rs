@@ -2,10 +2,11 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks by printing")]
 
 mod keys;
+mod password;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use entity::{Timestamp, api_token::Scope};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -17,8 +18,10 @@ use crate::{
     },
     clock::{Clock, SystemClock},
     config::{
-        AccountCommand, Cli, Command, CommonConfig, RollupCommand, ServeConfig, TokenCommand, UserCommand,
+        AccountCommand, Cli, Command, CommonConfig, RoleName, RollupCommand, ServeConfig, TokenCommand,
+        UserCommand,
     },
+    domain::access::{Grant, InvitationWish},
     error::Chain,
     graphql::Schema,
     key_ring::KeyError,
@@ -59,6 +62,8 @@ enum CommandError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Account(#[from] AccountError),
+    #[error("cannot read the password")]
+    Input(#[source] std::io::Error),
     #[error("cannot listen for signals")]
     Signal(#[source] std::io::Error),
     #[error("the expiry lies too far in the future")]
@@ -74,10 +79,13 @@ enum CommandError {
 impl CommandError {
     /// Whether the settings are wrong.
     fn is_usage(&self) -> bool {
-        let (Self::Server(ServerError::Keys(error)) | Self::Key(KeyCommandError::Keys(error))) = self else {
-            return false;
-        };
-        matches!(error, KeyError::Read(..) | KeyError::Wrong(..))
+        match self {
+            Self::Server(ServerError::Keys(error)) | Self::Key(KeyCommandError::Keys(error)) => {
+                matches!(error, KeyError::Read(..) | KeyError::Wrong(..))
+            }
+            Self::Server(ServerError::Jwks(_)) => true,
+            _ => false,
+        }
     }
 }
 
@@ -101,11 +109,7 @@ async fn dispatch(
             println!("{id}");
             Ok(())
         }
-        Command::User(UserCommand::Create { name, account, role }) => {
-            let id = accounts(common).await?.create_user(&name, &account, role.into()).await?;
-            println!("{id}");
-            Ok(())
-        }
+        Command::User(command) => user(command, &accounts(common).await?).await,
         Command::Token(TokenCommand::Create { user, account, scopes, label, expires }) => {
             let scopes: Vec<Scope> = scopes.into_iter().map(Scope::from).collect();
             let expires_at = expires.map(expiry).transpose()?;
@@ -121,6 +125,34 @@ async fn dispatch(
         }
         Command::Key(command) => Ok(keys::run(command, common).await?),
     }
+}
+
+async fn user(command: UserCommand, accounts: &Accounts) -> Result<(), CommandError> {
+    match command {
+        UserCommand::Create { name, account, role, until } => {
+            let id = accounts.create_user(&name, &account, grant(role, until)).await?;
+            println!("{id}");
+        }
+        UserCommand::Role { name, account, role, until } => {
+            accounts.change_user(&name, &account, Some(grant(role, until))).await?;
+        }
+        UserCommand::Remove { name, account } => accounts.change_user(&name, &account, None).await?,
+        UserCommand::Invite { name, account, role, until, label, expires } => {
+            let expires_at = expires.map(expiry).transpose()?;
+            let wish = InvitationWish { name, label, grant: grant(role, until), expires_at };
+            println!("{}", accounts.invite(&account, wish).await?.reveal());
+        }
+        UserCommand::Password { name } => {
+            let password = password::read().map_err(CommandError::Input)?;
+            accounts.set_password(&name, password).await?;
+        }
+        UserCommand::Link { name, issuer, subject } => accounts.link_user(&name, &issuer, &subject).await?,
+    }
+    Ok(())
+}
+
+fn grant(role: RoleName, until: Option<DateTime<Utc>>) -> Grant {
+    Grant { role: role.into(), ends_at: until.map(Into::into) }
 }
 
 async fn accounts(common: &CommonConfig) -> Result<Accounts, CommandError> {
@@ -171,6 +203,7 @@ fn greet(server: &Server, common: &CommonConfig) {
     let token = match server.bootstrap_token() {
         Some(token) => {
             println!("token:        {}   (account default, user admin; shown only now)", token.reveal());
+            println!("sign in:      {url}/sign-in   (once `galvo user password admin` has set a password)");
             token.reveal()
         }
         None => "<token>".to_owned(),

@@ -12,6 +12,7 @@ use tokio::{
 
 use crate::{
     app::account::{AccountError, Accounts},
+    auth::{Authenticator, JwksError, JwtVerifier},
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
@@ -58,6 +59,9 @@ pub enum ServerError {
     /// The documents that requests may name could not be read.
     #[error("cannot read the documents in {}", .0.display())]
     PersistedDocuments(PathBuf, #[source] std::io::Error),
+    /// The keys of the issuer of JWTs could not be read.
+    #[error(transparent)]
+    Jwks(#[from] JwksError),
     /// The address could not be listened on.
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] std::io::Error),
@@ -86,6 +90,11 @@ impl Server {
                 .map_err(|error| ServerError::PersistedDocuments(directory.clone(), error))?,
             None => PersistedDocuments::default(),
         };
+        let jwt = match &serve.jwt {
+            Some(config) => Some(JwtVerifier::start(config).await?),
+            None => None,
+        };
+        let authenticator = Authenticator::new(store.system(), Arc::clone(&clock)).with_jwt(jwt);
         let bootstrap_token = if serve.bootstrap {
             Accounts::new(store.system(), Arc::clone(&clock)).bootstrap().await?
         } else {
@@ -96,7 +105,7 @@ impl Server {
         let address = listener.local_addr().map_err(listen_error)?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
-        let router = router(AppState::new(store.clone(), persisted, clock, serve));
+        let router = router(AppState::new(store.clone(), authenticator, persisted, clock, serve));
         let (stop, stopped) = oneshot::channel();
         let stopped = async move {
             // A server that is dropped without being told to stop stops as well.

@@ -42,6 +42,8 @@ uuid_id! {
     UserId,
     /// An API token's row, not its public identifier.
     ApiTokenId,
+    /// An invitation's row, not its public identifier.
+    InvitationId,
     /// Dask's own identifier of a `Computation`.
     ComputationId,
     /// One `TaskGroup` object of one scheduler; made by the reporter, because Dask's names recur.

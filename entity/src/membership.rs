@@ -24,6 +24,9 @@ pub enum Role {
     /// Reads.
     #[sea_orm(string_value = "viewer")]
     Viewer,
+    /// Reads until the membership ends.
+    #[sea_orm(string_value = "guest")]
+    Guest,
 }
 
 positional! {
@@ -36,13 +39,27 @@ positional! {
         pub user_id: UserId,
         pub role: Role,
         pub created_at: Timestamp,
+        /// When it ends: for guests alone, and always for them.
+        pub ends_at: Option<Timestamp>,
     }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
+    #[sea_orm(
+        belongs_to = "crate::account::Entity",
+        from = "Column::AccountId",
+        to = "crate::account::Column::Id"
+    )]
+    Account,
     #[sea_orm(belongs_to = "crate::user::Entity", from = "Column::UserId", to = "crate::user::Column::Id")]
     User,
+}
+
+impl Related<crate::account::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Account.def()
+    }
 }
 
 impl Related<crate::user::Entity> for Entity {

@@ -28,6 +28,13 @@ mod m20261122_000017_create_cluster_tag;
 mod m20261122_000018_extend_error_group;
 mod m20261122_000019_create_idle_policy;
 mod m20261122_000020_list_api_tokens;
+mod m20261122_000022_create_identity;
+mod m20261122_000023_extend_membership;
+mod m20261122_000024_create_invitation;
+mod m20261122_000025_create_password;
+mod m20261122_000026_create_session;
+mod m20261122_000027_create_token_request;
+mod reference;
 mod tenant;
 
 /// All steps, in order.
@@ -56,6 +63,12 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000018_extend_error_group::Migration),
             Box::new(m20261122_000019_create_idle_policy::Migration),
             Box::new(m20261122_000020_list_api_tokens::Migration),
+            Box::new(m20261122_000022_create_identity::Migration),
+            Box::new(m20261122_000023_extend_membership::Migration),
+            Box::new(m20261122_000024_create_invitation::Migration),
+            Box::new(m20261122_000025_create_password::Migration),
+            Box::new(m20261122_000026_create_session::Migration),
+            Box::new(m20261122_000027_create_token_request::Migration),
         ]
     }
 }

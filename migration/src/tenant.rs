@@ -58,21 +58,57 @@ pub(crate) async fn add_column(
         database.execute_unprepared(&drop).await?;
         return Ok(());
     }
-    // SQLite has no statement for it, and making the table anew would take the rows of all tables that refer to it
-    // along. Changing its text is the procedure its manual gives for defaults. Rows that were there before get the
-    // value from the default until they are written, hence the update.
+    // Rows that were there before get the value from the default until they are written.
+    database.execute_unprepared(&format!("UPDATE {table} SET {name} = {name}")).await?;
+    replace_in_definition(manager, table, &format!(" DEFAULT ({value})"), "").await
+}
+
+/// Lets a text column that takes one of a few words take one of others, which all rows have.
+pub(crate) async fn change_words(
+    manager: &SchemaManager<'_>,
+    (table, column): (&'static str, &'static str),
+    before: &[&str],
+    after: &[&str],
+) -> Result<(), DbErr> {
+    let list = |words: &[&str]| {
+        let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        format!("({})", quoted.join(", "))
+    };
+    if manager.get_database_backend() != DatabaseBackend::Postgres {
+        return replace_in_definition(manager, table, &list(before), &list(after)).await;
+    }
+    let constraint = format!("{table}_{column}_check");
+    for statement in [
+        format!("ALTER TABLE {table} DROP CONSTRAINT {constraint}"),
+        format!("ALTER TABLE {table} ADD CONSTRAINT {constraint} CHECK ({column} IN {})", list(after)),
+    ] {
+        manager.get_connection().execute_unprepared(&statement).await?;
+    }
+    Ok(())
+}
+
+/// Changes the text that defines a table of SQLite, which has no statement for defaults and checks. Making the table
+/// anew would take the rows of all tables that refer to it along; this is the procedure the manual gives for both.
+async fn replace_in_definition(
+    manager: &SchemaManager<'_>,
+    table: &str,
+    from: &str,
+    to: &str,
+) -> Result<(), DbErr> {
+    let database = manager.get_connection();
     let version = Statement::from_string(DatabaseBackend::Sqlite, "PRAGMA schema_version");
     let version: i64 = database
         .query_one_raw(version)
         .await?
         .ok_or_else(|| DbErr::Migration("the database tells no schema version".to_owned()))?
         .try_get_by_index(0)?;
+    let quoted = |text: &str| text.replace('\'', "''");
     for statement in [
-        format!("UPDATE {table} SET {name} = {name}"),
         "PRAGMA writable_schema = ON".to_owned(),
         format!(
-            "UPDATE sqlite_schema SET sql = replace(sql, ' DEFAULT ({})', '') WHERE type = 'table' AND name = '{table}'",
-            value.replace('\'', "''")
+            "UPDATE sqlite_schema SET sql = replace(sql, '{}', '{}') WHERE type = 'table' AND name = '{table}'",
+            quoted(from),
+            quoted(to)
         ),
         // Other connections have to read the schema again, too.
         format!("PRAGMA schema_version = {}", version + 1),

@@ -2,17 +2,17 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use entity::{api_token::Scope, membership::Role};
 use galvo::{
     app::{
         account::Accounts,
         usage::{Folded, Rollups},
     },
-    auth::Authenticator,
+    auth::{Authenticator, Shown},
     clock::ManualClock,
     config::{CommonConfig, LogFormat, Patience, ServeConfig},
-    domain::slug::Slug,
+    domain::{access::Grant, role::scopes_of, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::Keys,
     server::Server,
@@ -21,7 +21,7 @@ use galvo::{
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header};
 use serde_json::{Value, json};
 
-use crate::Database;
+use crate::{Browser, Database, ISSUER};
 
 /// A running server with a database of its own and a clock that stands still.
 pub struct TestApp {
@@ -76,7 +76,11 @@ impl TestApp {
             persisted_documents_only: false,
             query_cost_per_minute: 1_000_000_000,
             query_timeout: Duration::from_secs(30),
+            public_url: None,
+            session_life: SessionLife { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
             patience: Patience::default(),
+            jwt: None,
+            oidc: None,
             bootstrap: false,
             jobs: false,
         };
@@ -106,7 +110,10 @@ impl TestApp {
     pub async fn store_of(&self, member: &Member) -> AccountStore {
         let authenticator = Authenticator::new(self.server.store().system(), Arc::clone(&self.clock) as _);
         let credentials = format!("Bearer {}", member.secret());
-        let viewer = authenticator.viewer(Some(credentials.as_bytes())).await.unwrap();
+        let viewer = authenticator
+            .viewer(Shown { authorization: Some(credentials.as_bytes()), account: None })
+            .await
+            .unwrap();
         self.server.store().for_viewer(&viewer)
     }
 
@@ -121,20 +128,35 @@ impl TestApp {
         self.member(slug, slug).await
     }
 
-    /// Makes a user of an account, whose token may do everything.
-    pub async fn member(&self, user: &str, account: &str) -> Member {
+    /// Makes a user of an account with a role, whose token may do all that the role covers.
+    pub async fn member_with(&self, user: &str, account: &str, role: Role) -> Member {
         let (user, account): (Slug, Slug) = (user.parse().unwrap(), account.parse().unwrap());
-        self.accounts().create_user(&user, &account, Role::Owner).await.unwrap();
+        self.accounts().create_user(&user, &account, Grant { role, ends_at: None }).await.unwrap();
         let mut member = Member {
             token: String::new(),
             user,
             account,
+            asks_for: None,
             client: self.client.clone(),
             accounts: self.accounts(),
             address: self.url(""),
         };
-        member.token = member.token(&[Scope::Ingest, Scope::Read, Scope::Admin], None).await;
+        member.token = member.token(&scopes_of(role), None).await;
         member
+    }
+
+    /// Makes an owner of an account, whose token may do everything.
+    pub async fn member(&self, user: &str, account: &str) -> Member {
+        self.member_with(user, account, Role::Owner).await
+    }
+
+    /// A browser of somebody who has set a password and is signed in with it.
+    pub async fn browser(&self, member: &Member) -> Browser {
+        let password = format!("password of {}", member.user);
+        self.accounts().set_password(&member.user, password.clone()).await.unwrap();
+        let browser = Browser::new(self);
+        browser.sign_in(member.user.as_str(), &password).await;
+        browser
     }
 
     /// What an operator has on the command line.
@@ -146,6 +168,38 @@ impl TestApp {
     /// Brings the sums of usage by day up to date, as the server does by itself now and then.
     pub async fn fold_usage(&self) -> Folded {
         Rollups::new(self.server.store().system()).fold().await.unwrap()
+    }
+
+    /// Says by which name the issuer of tokens knows a user.
+    pub async fn link(&self, user: &str, subject: &str) {
+        self.accounts().link_user(&user.parse().unwrap(), ISSUER, subject).await.unwrap();
+    }
+
+    /// Makes a user of an account, without a token.
+    pub async fn join(&self, user: &str, account: &str, role: Role, until: Option<&str>) {
+        let grant = Grant { role, ends_at: until.map(|until| at(until).into()) };
+        self.accounts().create_user(&user.parse().unwrap(), &account.parse().unwrap(), grant).await.unwrap();
+    }
+
+    /// Makes a token for a user of an account, as an operator does.
+    pub async fn token_of(&self, user: &str, account: &str, scopes: &[Scope]) -> String {
+        let (user, account): (Slug, Slug) = (user.parse().unwrap(), account.parse().unwrap());
+        let made = self.accounts().create_token(&user, &account, scopes, String::new(), None).await;
+        made.unwrap().reveal()
+    }
+
+    /// Somebody who shows a token, whatever it is, and names an account if they do.
+    #[must_use]
+    pub fn bearer(&self, token: String, account: Option<&str>) -> Member {
+        Member {
+            token,
+            user: "nobody".parse().unwrap(),
+            account: "nobody".parse().unwrap(),
+            asks_for: account.map(str::to_owned),
+            client: self.client.clone(),
+            accounts: self.accounts(),
+            address: self.url(""),
+        }
     }
 
     /// Starts another server on the same database, with the same clock.
@@ -196,6 +250,8 @@ pub struct Member {
     token: String,
     user: Slug,
     account: Slug,
+    /// The account that is asked for, if one is named.
+    asks_for: Option<String>,
     client: Client,
     accounts: Accounts,
     address: String,
@@ -222,6 +278,12 @@ impl Member {
         self.account.as_str()
     }
 
+    /// The member's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.user.as_str()
+    }
+
     /// The member's token.
     #[must_use]
     pub fn secret(&self) -> &str {
@@ -230,7 +292,11 @@ impl Member {
 
     /// A request with the member's token.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.client.request(method, format!("{}{path}", self.address)).bearer_auth(&self.token)
+        let request = self.client.request(method, format!("{}{path}", self.address)).bearer_auth(&self.token);
+        match &self.asks_for {
+            Some(account) => request.header("Galvo-Account", account),
+            None => request,
+        }
     }
 
     /// Sends a report and returns what came back.
@@ -245,6 +311,15 @@ impl Member {
         assert_eq!(status, StatusCode::OK, "{body}");
         assert_eq!(body["acknowledged"], report["sequence"]);
         body["cluster_id"].as_i64().unwrap()
+    }
+
+    /// The status and the code of the error with which everything is refused, if it is.
+    pub async fn status(&self) -> (u16, String) {
+        let ask = self.request(Method::POST, "/graphql").json(&json!({ "query": "{ __typename }" }));
+        let answer = ask.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let body: Value = answer.json().await.unwrap();
+        (status, body["errors"][0]["extensions"]["code"].as_str().unwrap_or_default().to_owned())
     }
 
     /// Asks and returns the whole answer.

@@ -6,14 +6,20 @@
 )]
 
 mod app;
+mod browser;
 mod database;
 mod hostile;
+mod issuer;
 mod program;
 mod report;
 
 pub use app::{Member, TestApp};
+pub use browser::{Browser, Page};
 pub use database::{Database, Outage};
 pub use hostile::{HostileRequest, hostile_requests};
+pub use issuer::{
+    AUDIENCE, ISSUER, KeyServer, SHARED_SECRET, SigningKey, claims, jwt_config, key_set, shared_jwt_config,
+};
 pub use program::Program;
 pub use report::{
     ReportBuilder, code, code_frame, computation, error, event, log_line, profile, sample, span, task_group,

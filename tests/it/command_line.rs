@@ -1,6 +1,6 @@
 //! The program as an operator runs it.
 
-use harness::{Database, Program};
+use harness::{AUDIENCE, Database, ISSUER, Program, SHARED_SECRET, SigningKey, claims};
 use reqwest::header;
 use serde_json::{Value, json};
 
@@ -22,6 +22,7 @@ async fn an_empty_store_is_set_up_once() {
         format!("dashboard:    {address}/"),
         format!("graphql:      {address}/graphql"),
         format!("token:        {token}   (account default, user admin; shown only now)"),
+        format!("sign in:      {address}/sign-in   (once `galvo user password admin` has set a password)"),
         "point Dask here:".to_owned(),
         format!("  export DASK_GALVO__TOKEN={token}"),
         format!("  dask scheduler --preload {address}/api/v2/analytics/preload"),
@@ -100,6 +101,197 @@ async fn accounts_users_and_tokens_are_made_by_commands() {
         let (answered, output, errors) = run(arguments).await;
         assert_eq!((answered, output.as_str()), (Some(status), ""), "{arguments:?}");
         assert!(errors.contains(message), "{arguments:?}: {errors}");
+    }
+}
+
+#[tokio::test]
+async fn members_are_decided_on_by_commands() {
+    let database = Database::empty().await;
+    let run = async |arguments: &[&str]| {
+        Program::run(&[arguments, &["--database-url", database.url(), "--log", "warn"]].concat()).await
+    };
+    for arguments in [
+        &["account", "create", "team"][..],
+        &["user", "create", "ada", "--account", "team", "--role", "owner"],
+        &["user", "create", "eve", "--account", "team", "--role", "guest", "--until", "2099-01-01T00:00:00Z"],
+        &["user", "role", "eve", "--account", "team", "--role", "viewer"],
+        &["user", "role", "eve", "--account", "team", "--role", "guest", "--until", "2098-01-01T00:00:00Z"],
+        &["user", "link", "ada", "--issuer", "https://login.example.com/", "--subject", "auth0|1"],
+    ] {
+        let (status, _, errors) = run(arguments).await;
+        assert_eq!((status, errors.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+    let (status, secret, _) =
+        run(&["user", "invite", "--account", "team", "--label", "bob", "--expires", "12h"]).await;
+    assert_eq!((status, secret.lines().count()), (Some(0), 1), "the secret stands alone on one line");
+    assert!(galvo::domain::token::ApiToken::parse(secret.trim()).is_some());
+    let (_, token, _) = run(&[
+        "token",
+        "create",
+        "--user",
+        "ada",
+        "--account",
+        "team",
+        "--scope",
+        "read",
+        "--scope",
+        "admin",
+    ])
+    .await;
+
+    let mut command = Program::command(&[
+        "serve",
+        "--database-url",
+        database.url(),
+        "--listen",
+        "127.0.0.1:0",
+        "--log",
+        "warn",
+    ]);
+    let secret_of_issuer = std::str::from_utf8(SHARED_SECRET).unwrap();
+    command
+        .env("GALVO_JWT_ISSUER", ISSUER)
+        .env("GALVO_JWT_AUDIENCE", AUDIENCE)
+        .env("GALVO_JWT_SECRET", secret_of_issuer);
+    command.env("GALVO_SECRET_KEY", "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU");
+    let server = Program::spawn(&mut command).await;
+    let ask = async |token: &str, query: &str| {
+        let ask = server.client().post(server.url("/graphql")).bearer_auth(token);
+        let answer = ask.json(&json!({ "query": query })).send().await.unwrap();
+        answer.json::<Value>().await.unwrap()
+    };
+    let query = "{ viewer { account { members { nodes { user { name } role until } }
+        invitations { nodes { label invitedBy { name } isOpen } } } } }";
+    let mut told = ask(token.trim(), query).await["data"]["viewer"]["account"].take();
+    told["members"]["nodes"].as_array_mut().unwrap().sort_by_key(ToString::to_string);
+    let expected = json!({
+        "members": { "nodes": [
+            { "user": { "name": "eve" }, "role": "GUEST", "until": "2098-01-01T00:00:00+00:00" },
+            { "user": { "name": "ada" }, "role": "OWNER", "until": null },
+        ] },
+        "invitations": { "nodes": [{ "label": "bob", "invitedBy": null, "isOpen": true }] },
+    });
+    assert_eq!(told, expected);
+    let mut claims = claims("auth0|1");
+    (claims["iat"], claims["exp"]) = (json!(0), json!(4_000_000_000_i64));
+    let jwt = SigningKey::Shared.sign(None, &claims);
+    let who = ask(&jwt, "{ viewer { user { name } } }").await;
+    assert_eq!(who["data"]["viewer"]["user"]["name"], "ada");
+
+    assert_eq!(run(&["user", "remove", "eve", "--account", "team"]).await.0, Some(0));
+    let told = ask(token.trim(), "{ viewer { account { members { totalCount } } } }").await;
+    assert_eq!(told["data"]["viewer"]["account"]["members"]["totalCount"], 1);
+}
+
+#[tokio::test]
+async fn what_no_member_can_be_commands_refuse() {
+    let database = Database::empty().await;
+    let run = async |arguments: &[&str]| {
+        Program::run(&[arguments, &["--database-url", database.url(), "--log", "warn"]].concat()).await
+    };
+    for arguments in [
+        &["account", "create", "team"][..],
+        &["user", "create", "ada", "--account", "team", "--role", "owner"],
+        &["user", "link", "ada", "--issuer", "https://login.example.com/", "--subject", "auth0|1"],
+    ] {
+        assert_eq!(run(arguments).await.0, Some(0), "{arguments:?}");
+    }
+    let until = &["--until", "2020-01-01T00:00:00Z"];
+    for (arguments, status, message) in [
+        (&["user", "remove", "eve", "--account", "team"][..], 1, "there is no user 'eve' in account 'team'"),
+        (&["user", "remove", "bob", "--account", "team"], 1, "there is no user 'bob' in account 'team'"),
+        (&["user", "remove", "ada", "--account", "team"], 1, "is the account's last owner"),
+        (&["user", "role", "ada", "--account", "team", "--role", "admin"], 1, "is the account's last owner"),
+        (&["user", "create", "kim", "--account", "team", "--role", "guest"], 1, "a guest needs a time"),
+        (
+            &[&["user", "create", "kim", "--account", "team", "--role", "guest"], &until[..]].concat(),
+            1,
+            "must lie in the future",
+        ),
+        (
+            &[&["user", "create", "kim", "--account", "team"], &until[..]].concat(),
+            1,
+            "only guests are members until",
+        ),
+        (&["user", "create", "kim", "--account", "team", "--until", "soon"], 2, "invalid value 'soon'"),
+        (&["user", "invite", "--account", "nowhere"], 1, "there is no account 'nowhere'"),
+        (
+            &["user", "invite", "--account", "team", "--expires", "31d"],
+            1,
+            "must not lie more than 30 days ahead",
+        ),
+        (
+            &["user", "link", "ada", "--issuer", "https://login.example.com/", "--subject", "auth0|1"],
+            1,
+            "exists already",
+        ),
+        (
+            &["user", "link", "kim", "--issuer", "https://login.example.com/", "--subject", "2"],
+            1,
+            "there is no user 'kim'",
+        ),
+        (
+            &["user", "link", "ada", "--issuer", "https://login.example.com/", "--subject", ""],
+            2,
+            "must be 1 to 255",
+        ),
+    ] {
+        let (answered, output, errors) = run(arguments).await;
+        assert_eq!((answered, output.as_str()), (Some(status), ""), "{arguments:?}: {errors}");
+        assert!(errors.contains(message), "{arguments:?}: {errors}");
+    }
+}
+
+#[tokio::test]
+async fn jwts_need_all_that_makes_them_safe() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (short, large) = (file("short", "secret"), file("large", &"x".repeat(5_000)));
+    let (long, broken) = (file("long", &"s".repeat(32)), file("broken", "{"));
+    let complete = ["--jwt-issuer", ISSUER, "--jwt-audience", AUDIENCE];
+    let database = Database::empty().await;
+    for (arguments, named) in [
+        (vec!["--jwt-secret-file", &long], vec!["--jwt-issuer", "--jwt-audience"]),
+        (vec!["--jwt-issuer", ISSUER], vec!["--jwks"]),
+        (
+            [&complete[..], &["--jwt-secret-file", &short]].concat(),
+            vec!["--jwt-secret-file", "at least 32 bytes"],
+        ),
+        (
+            [&complete[..], &["--jwt-secret-file", &large]].concat(),
+            vec!["--jwt-secret-file", "at most 4096 bytes"],
+        ),
+        ([&complete[..], &["--jwt-secret-file", "/nowhere"]].concat(), vec!["--jwt-secret-file"]),
+        ([&complete[..], &["--jwks", "http://login.example.com/keys"]].concat(), vec!["--jwks", "https://"]),
+        ([&complete[..], &["--jwks", "ftp://127.0.0.1/keys"]].concat(), vec!["--jwks"]),
+        ([&complete[..], &["--jwks", "/nowhere"]].concat(), vec!["cannot read the keys in /nowhere"]),
+        ([&complete[..], &["--jwks", &broken]].concat(), vec!["no JSON Web Key Set"]),
+        (
+            [
+                &complete[..],
+                &["--jwt-secret-file", &long, "--jwt-provision", "owner", "--jwt-user-claim", ""],
+            ]
+            .concat(),
+            vec!["--jwt-provision", "--jwt-user-claim"],
+        ),
+        (
+            [&complete[..], &["--jwt-secret-file", &long, "--jwt-provision", "member"]].concat(),
+            vec!["--jwt-provision-account"],
+        ),
+    ] {
+        let serve = ["serve", "--database-url", database.url(), "--listen", "127.0.0.1:0", "--log", "off"];
+        let mut command = Program::command(&[&serve[..], &arguments].concat());
+        command.env("GALVO_SECRET_KEY", "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU");
+        let output = command.output().await.unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        for name in named {
+            assert!(errors.contains(name), "{name} is missing in: {errors}");
+        }
     }
 }
 

@@ -11,24 +11,28 @@ use async_graphql_parser::{
 };
 use entity::api_token::Scope;
 use harness::{
-    Member, ReportBuilder, TestApp, code, code_frame, computation, error, event, log_line, profile, sample,
-    span, task_group, usage, uuid, worker,
+    Member, ReportBuilder, SigningKey, TestApp, claims, code, code_frame, computation, error, event,
+    log_line, profile, sample, shared_jwt_config, span, task_group, usage, uuid, worker,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`, or in
-/// `what_people_write_and_decide_is_their_accounts_own`.
-const ROOT_FIELDS: [&str; 18] = [
+/// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`, in
+/// `what_people_write_and_decide_is_their_accounts_own`, or in `a_user_learns_of_their_own_accounts_alone`.
+const ROOT_FIELDS: [&str; 22] = [
+    "Mutation.acceptInvitation",
     "Mutation.addMember",
     "Mutation.createToken",
     "Mutation.deleteCostRate",
+    "Mutation.inviteMember",
     "Mutation.removeMember",
+    "Mutation.revokeInvitation",
     "Mutation.revokeToken",
     "Mutation.setClusterNotes",
     "Mutation.setClusterTags",
     "Mutation.setCostRate",
     "Mutation.setDataPolicy",
+    "Mutation.setDefaultAccount",
     "Mutation.setDesiredState",
     "Mutation.setErrorGroupStatus",
     "Mutation.setIdlePolicy",
@@ -54,7 +58,9 @@ const NODES: [&str; 9] = [
 ];
 
 /// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 28] = [
+const ROUTES: [(&str, Guard); 35] = [
+    ("DELETE /api/v1/api-tokens/{identifier}/revoke", Guard::Case),
+    ("GET /api/v1/api-tokens/", Guard::Case),
     ("GET /api/v1/export/clusters", Guard::Case),
     ("GET /api/v1/export/clusters/{id}/clients", Guard::Case),
     ("GET /api/v1/export/clusters/{id}/computations", Guard::Case),
@@ -76,20 +82,26 @@ const ROUTES: [(&str, Guard); 28] = [
     ("GET /api/v1/export/logs", Guard::Case),
     ("GET /api/v1/export/spans", Guard::Case),
     ("GET /api/v1/export/usage-table", Guard::Case),
+    ("GET /api/v1/session", Guard::Case),
     ("GET /api/v2/analytics/preload", Guard::NoAccountData),
+    ("GET /api/v2/user/account/{workspace}/usage", Guard::Case),
     ("GET /api/v2/user/me", Guard::Case),
     ("GET /api/v2/user/me/memberships", Guard::Case),
     ("GET /healthz", Guard::NoAccountData),
     ("GET /readyz", Guard::NoAccountData),
+    ("POST /api/v1/api-tokens-no-user/", Guard::NoAccountData),
+    ("POST /api/v1/api-tokens/", Guard::Case),
     ("POST /api/v1/reports", Guard::Case),
     ("POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}", Guard::Case),
+    ("POST /api/v2/interactions/interaction", Guard::NoAccountData),
 ];
 
 enum Guard {
     /// The same for everybody.
     NoAccountData,
     /// A test below: of reports `a_report_reaches_its_own_account_only`, of those the `coiled` client calls
-    /// `the_coiled_client_is_told_of_its_own_account_only`, and of those it tells of spans
+    /// `the_coiled_client_is_told_of_its_own_account_only`, of tokens and sessions
+    /// `tokens_and_sessions_are_of_their_own_account_and_user`, of those it tells of spans
     /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`, and of exports
     /// `exports_tell_of_their_own_account_only`.
     Case,
@@ -393,6 +405,52 @@ async fn the_coiled_client_is_told_of_its_own_account_only() {
 }
 
 #[tokio::test]
+async fn tokens_and_sessions_are_of_their_own_account_and_user() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let rest = async |member: &Member, method: Method, path: &str| {
+        let answer = member.request(method, path).json(&json!({})).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let (_, of_bob) = rest(&bob, Method::GET, "/api/v1/api-tokens/").await;
+    let (made, _) = rest(&ada, Method::POST, "/api/v1/api-tokens/").await;
+    let (_, still) = rest(&bob, Method::GET, "/api/v1/api-tokens/").await;
+    assert_eq!((made, &still), (201, &of_bob));
+    let revoke = |identifier: &str| format!("/api/v1/api-tokens/{identifier}/revoke");
+    let adas = ada.secret().split_once('-').unwrap().0;
+    let theirs = rest(&bob, Method::DELETE, &revoke(adas)).await;
+    assert_eq!((theirs.0, &theirs), (404, &rest(&bob, Method::DELETE, &revoke("0000000000000000")).await));
+    let usage = |account: &str| format!("/api/v2/user/account/{account}/usage");
+    let theirs = rest(&bob, Method::GET, &usage("ada")).await;
+    assert_eq!((theirs.0, &theirs), (404, &rest(&bob, Method::GET, &usage("nobody")).await));
+    assert_eq!(rest(&bob, Method::GET, &usage("bob")).await.0, 200);
+    // A session tells of its user, and whoever decides in it on a token gives it to no account of others.
+    let (of_ada, of_bob) = (app.browser(&ada).await, app.browser(&bob).await);
+    for (browser, name) in [(&of_ada, "ada"), (&of_bob, "bob")] {
+        let session: Value =
+            browser.request(Method::GET, "/api/v1/session").send().await.unwrap().json().await.unwrap();
+        assert_eq!(session["username"], name);
+    }
+    assert_ne!(of_ada.csrf().await, of_bob.csrf().await);
+    let asked = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
+    let asked = asked.header("content-type", "application/x-www-form-urlencoded").send().await.unwrap();
+    let identifier = asked.json::<Value>().await.unwrap()["identifier"].as_str().unwrap().to_owned();
+    let page = of_bob.open(&format!("/activate-token?id={identifier}")).await;
+    assert!(page.html.contains("<option value=\"bob\">") && !page.html.contains("ada"), "{}", page.html);
+    let csrf = of_bob.csrf().await;
+    let give = async |account: &str| {
+        let fields =
+            [("csrf", csrf.as_str()), ("id", &identifier), ("account", account), ("decision", "approve")];
+        let page = of_bob.submit("/activate-token", &fields).await;
+        (page.status.as_u16(), page.html)
+    };
+    let theirs = give("ada").await;
+    assert_eq!((theirs.0, &theirs), (403, &give("nobody").await));
+    assert_eq!(give("bob").await.0, 200);
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn spans_with_code_metrics_and_profiles_are_the_accounts_own() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
@@ -661,6 +719,81 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
     assert_eq!(of_ada, expected);
     let idle = json!({ "mode": "OBSERVE", "changedBy": null });
     assert_eq!(of_bob, of("bob", None, Value::Null, &[], "OPEN", idle, &[]));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_user_learns_of_their_own_accounts_alone() {
+    let app = TestApp::start_with(|serve| serve.jwt = Some(shared_jwt_config())).await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    app.link("bob", "1").await;
+    let jwt = |asked: Option<&str>| app.bearer(SigningKey::Shared.sign(None, &claims("1")), asked);
+    let same = |theirs: Value, nobodys: Value, what: &str| {
+        assert_eq!(theirs.to_string(), nobodys.to_string(), "{what}");
+    };
+    // Who is invited here is nobody else's business, and an invitation is known by its secret alone.
+    let invite =
+        "mutation($name: String) { inviteMember(input: { role: VIEWER, label: \"of ada\", name: $name }) {
+        secret invitation { identifier } userErrors { code } } }";
+    let made = ada.query(invite, json!({ "name": "eve" })).await["inviteMember"].take();
+    let (secret, identifier) =
+        (made["secret"].as_str().unwrap(), made["invitation"]["identifier"].as_str().unwrap());
+    let list = "{ viewer { account { invitations { totalCount nodes { label } } } } }";
+    let listed = async |member: &Member| {
+        member.query(list, json!({})).await["viewer"]["account"]["invitations"].take()
+    };
+    assert_eq!(listed(&ada).await, json!({ "totalCount": 1, "nodes": [{ "label": "of ada" }] }));
+    for member in [&bob, &jwt(None)] {
+        assert_eq!(listed(member).await, json!({ "totalCount": 0, "nodes": [] }));
+    }
+    let revoke = "mutation($identifier: String!) { revokeInvitation(identifier: $identifier) { invitation { isOpen } } }";
+    let nobodys = identifier.replace(|_| true, "x");
+    same(
+        bob.ask(revoke, json!({ "identifier": identifier })).await,
+        bob.ask(revoke, json!({ "identifier": nobodys })).await,
+        "revokeInvitation",
+    );
+    let accept = "mutation($secret: String!) { acceptInvitation(secret: $secret) {
+        membership { slug } userErrors { field code message } } }";
+    let wrong = format!("{identifier}-{}", "x".repeat(43));
+    let nobodys = format!("{nobodys}-{}", "x".repeat(43));
+    let refused = jwt(None).ask(accept, json!({ "secret": nobodys })).await;
+    same(jwt(None).ask(accept, json!({ "secret": wrong })).await, refused.clone(), "acceptInvitation");
+    same(jwt(None).ask(accept, json!({ "secret": secret })).await, refused, "acceptInvitation of eve's");
+    assert_eq!(
+        ada.query("{ viewer { account { invitations { nodes { isOpen } } } } }", json!({})).await["viewer"]["account"]
+            ["invitations"]["nodes"],
+        json!([{ "isOpen": true }])
+    );
+
+    // Accounts of others are none, however they are asked for.
+    let choose = "mutation($slug: String!) { setDefaultAccount(slug: $slug) { memberships { slug } } }";
+    same(
+        jwt(None).ask(choose, json!({ "slug": "ada" })).await,
+        jwt(None).ask(choose, json!({ "slug": "nobody" })).await,
+        "setDefaultAccount",
+    );
+    let memberships = "{ viewer { memberships { slug } } }";
+    let told = jwt(None).query(memberships, json!({})).await;
+    assert_eq!(told, json!({ "viewer": { "memberships": [{ "slug": "bob" }] } }));
+    for member in [jwt(Some("ada")), app.bearer(bob.secret().to_owned(), Some("ada"))] {
+        let nobodys = app.bearer(member.secret().to_owned(), Some("nobody"));
+        for (method, path) in [
+            (Method::GET, "/graphql?query={__typename}"),
+            (Method::POST, "/graphql"),
+            (Method::GET, "/api/v2/user/me"),
+            (Method::GET, "/api/v2/user/me/memberships"),
+            (Method::POST, "/api/v1/reports"),
+        ] {
+            let answer = async |member: &Member| {
+                let answer = member.request(method.clone(), path).json(&report()).send().await.unwrap();
+                (answer.status().as_u16(), answer.text().await.unwrap())
+            };
+            let theirs = answer(&member).await;
+            assert_eq!(theirs.0, 403, "{path}");
+            assert_eq!(theirs, answer(&nobodys).await, "{path}");
+        }
+    }
     app.stop().await;
 }
 

@@ -5,17 +5,25 @@ use std::sync::Arc;
 use entity::{
     Timestamp, account,
     api_token::{self, Scope, Scopes},
+    identity,
     ids::{AccountId, ApiTokenId, UserId},
     membership::{self, Role},
-    user,
 };
-use rand::Rng;
-use uuid::{Builder, Uuid};
+use uuid::Uuid;
 
+use super::invitation::new_invitation;
 use crate::{
+    blocking::blocking,
     clock::Clock,
-    domain::{role::covers, slug::Slug, token::ApiToken},
-    store::{StoreError, SystemStore},
+    domain::{
+        access::{AccessError, Grant, InvitationWish, check_grant, check_invitation},
+        password::{Password, PasswordError},
+        role::covers,
+        slug::Slug,
+        token::ApiToken,
+        user::new_user,
+    },
+    store::{OPERATOR, OperatorChange, StoreError, SystemStore},
 };
 
 /// The account, user and token label of a store that was empty.
@@ -47,9 +55,26 @@ pub enum AccountError {
         /// The scope.
         scope: Scope,
     },
+    /// A rule speaks against it.
+    #[error("{}", all_of(.0))]
+    Refused(Vec<AccessError>),
+    /// The text cannot become a password.
+    #[error("a password {0}")]
+    Password(#[from] PasswordError),
     /// The store did not do its work.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<Vec<AccessError>> for AccountError {
+    fn from(errors: Vec<AccessError>) -> Self {
+        Self::Refused(errors)
+    }
+}
+
+fn all_of(errors: &[AccessError]) -> String {
+    let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    all.join("; ")
 }
 
 impl Accounts {
@@ -73,12 +98,75 @@ impl Accounts {
     /// Makes a user a member of an account, and makes the user first when there is none of that name.
     ///
     /// # Errors
-    /// [`AccountError::Missing`] without the account, [`AccountError::Taken`] when the user is a member already.
-    pub async fn create_user(&self, name: &Slug, account: &Slug, role: Role) -> Result<UserId, AccountError> {
+    /// [`AccountError::Missing`] without the account, [`AccountError::Taken`] when the user is a member already,
+    /// [`AccountError::Refused`] when nobody can be a member so.
+    pub async fn create_user(
+        &self,
+        name: &Slug,
+        account: &Slug,
+        grant: Grant,
+    ) -> Result<UserId, AccountError> {
         let account_id = self.account(account).await?;
         let now = self.clock.timestamp();
-        let added = self.store.add_member(account_id, new_user(name, now), role, now).await;
+        check_grant(Role::Owner, grant, now)?;
+        let user = new_user(name, &mut rand::rng(), now);
+        let added = self.store.add_member(account_id, user, (grant.role, grant.ends_at), now).await;
         added.map_err(|error| taken_if_conflict(error, format!("user '{name}' in account '{account}'")))
+    }
+
+    /// Makes something else of a member of an account, or ends the membership if there is nothing else.
+    ///
+    /// # Errors
+    /// [`AccountError::Missing`] without the account, the user, or the membership; [`AccountError::Refused`] when nobody
+    /// can be a member so, or the account would be left without an owner.
+    pub async fn change_user(
+        &self,
+        name: &Slug,
+        account: &Slug,
+        after: Option<Grant>,
+    ) -> Result<(), AccountError> {
+        let account_id = self.account(account).await?;
+        let now = self.clock.timestamp();
+        if let Some(grant) = after {
+            check_grant(Role::Owner, grant, now)?;
+        }
+        let missing = || AccountError::Missing(format!("user '{name}' in account '{account}'"));
+        let user = self.store.user_by_name(name.as_str()).await?.ok_or_else(missing)?;
+        match self.store.change_member(account_id, user.id, after, now).await? {
+            OperatorChange::Done => Ok(()),
+            OperatorChange::NoMember => Err(missing()),
+            OperatorChange::LastOwner => Err(vec![AccessError::LastOwner].into()),
+        }
+    }
+
+    /// Makes an invitation to an account. The answer is the only place its secret is ever in.
+    ///
+    /// # Errors
+    /// [`AccountError::Missing`] without the account, [`AccountError::Refused`] when there can be no such invitation.
+    pub async fn invite(&self, account: &Slug, wish: InvitationWish) -> Result<ApiToken, AccountError> {
+        let account_id = self.account(account).await?;
+        let now = self.clock.timestamp();
+        let expires_at = check_invitation(Role::Owner, &wish, now)?;
+        let (secret, row) = new_invitation((account_id, OPERATOR), wish, expires_at, now);
+        self.store.add_invitation(row).await?;
+        Ok(secret)
+    }
+
+    /// Says by which name an issuer of credentials knows a user.
+    ///
+    /// # Errors
+    /// [`AccountError::Missing`] without the user; [`AccountError::Taken`] when the issuer knows somebody by it already.
+    pub async fn link_user(&self, name: &Slug, issuer: &str, subject: &str) -> Result<(), AccountError> {
+        let missing = || AccountError::Missing(format!("user '{name}'"));
+        let user = self.store.user_by_name(name.as_str()).await?.ok_or_else(missing)?;
+        let identity = identity::Model {
+            issuer: issuer.to_owned(),
+            subject: subject.to_owned(),
+            user_id: user.id,
+            created_at: self.clock.timestamp(),
+        };
+        let taken = format!("'{subject}' of '{issuer}'");
+        self.store.add_identity(identity).await.map_err(|error| taken_if_conflict(error, taken))
     }
 
     /// Makes a token for a member of an account. The answer is the only place its secret is ever in.
@@ -107,6 +195,18 @@ impl Accounts {
         Ok(token)
     }
 
+    /// Sets the password of a user, whose sessions all end.
+    ///
+    /// # Errors
+    /// [`AccountError::Missing`] without the user, [`AccountError::Password`] when it cannot be one.
+    pub async fn set_password(&self, user: &Slug, password: String) -> Result<(), AccountError> {
+        let missing = || AccountError::Missing(format!("user '{user}'"));
+        let user = self.store.user_by_name(user.as_str()).await?.ok_or_else(missing)?;
+        let password = Password::chosen(password, &user.name)?;
+        let hash = blocking(move || password.hash(&mut rand::rng())).await;
+        Ok(self.store.set_password(user.id, hash, None, self.clock.timestamp()).await?)
+    }
+
     /// Gives an empty store its first account, user and token; does nothing to any other.
     ///
     /// # Errors
@@ -117,12 +217,13 @@ impl Accounts {
         }
         let now = self.clock.timestamp();
         let account = self.account_row(&DEFAULT_ACCOUNT);
-        let user = new_user(&DEFAULT_USER, now);
+        let user = new_user(&DEFAULT_USER, &mut rand::rng(), now);
         let member = membership::Model {
             account_id: account.id,
             user_id: user.id,
             role: Role::Owner,
             created_at: now,
+            ends_at: None,
         };
         let scopes = [Scope::Ingest, Scope::Read, Scope::Admin];
         let of = (account.id, user.id);
@@ -144,15 +245,6 @@ impl Accounts {
         let found = self.store.account_by_slug(slug).await?;
         found.map(|account| account.id).ok_or_else(|| AccountError::Missing(format!("account '{slug}'")))
     }
-}
-
-/// A user who is not stored yet. The identifier tells nothing of when it was made: who makes a user a member must not
-/// learn whether the name was known, which is a matter of other accounts.
-pub(super) fn new_user(name: &Slug, now: Timestamp) -> user::Model {
-    let mut random = [0; 16];
-    rand::rng().fill_bytes(&mut random);
-    let id = Builder::from_random_bytes(random).into_uuid();
-    user::Model { id: UserId(id), name: name.to_string(), created_at: now }
 }
 
 /// A token that is not stored yet, for a user in an account.

@@ -4,12 +4,12 @@ use entity::{Timestamp, api_token::Model, ids::UserId};
 
 use super::{
     account::new_token,
-    member::{Outcome, Refusal, role_of},
+    member::{Outcome, Refusal, grant_of, role_of},
 };
 use crate::{
     auth::Viewer,
     domain::{
-        access::{AccessError, MAX_TOKENS, Own, TokenWish, check_token},
+        access::{AccessError, MAX_TOKENS, Own, TokenWish, check_own_token, check_token},
         role::manages,
         token::ApiToken,
     },
@@ -24,16 +24,21 @@ pub(crate) async fn create(
     wish: TokenWish,
     now: Timestamp,
 ) -> Outcome<(ApiToken, Model)> {
-    let (actor, scopes, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.expires_at());
+    let (actor, scopes, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
     store
         .write(move |store| {
             let (wish, scopes) = (wish.clone(), scopes.clone());
             Box::pin(async move {
                 let members = store.lock_members(&[actor, holder]).await?;
                 let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
-                let Some(role) = role_of(&members, holder) else { return Ok(Err(Refusal::NotFound)) };
+                let Some(grant) = grant_of(&members, holder) else { return Ok(Err(Refusal::NotFound)) };
                 let own = Own { role: own, scopes: &scopes, expires_at: own_end };
-                if let Err(errors) = check_token(own, role, &wish, now) {
+                let checked = if holder == actor {
+                    check_own_token(own, grant.ends_at, &wish, now)
+                } else {
+                    check_token(own, grant, &wish, now)
+                };
+                if let Err(errors) = checked {
                     return Ok(Err(Refusal::Rules(errors)));
                 }
                 if store.good_api_token_count(now).await? >= MAX_TOKENS {
@@ -69,6 +74,26 @@ pub(crate) async fn revoke(
                 if !manages(own, role) {
                     return Ok(Err(AccessError::MemberAbove.into()));
                 }
+                store.revoke_api_token(token.id, now).await?;
+                Ok(Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token }))
+            })
+        })
+        .await
+}
+
+/// Ends a token of somebody's own, which takes no role.
+pub(crate) async fn revoke_own(
+    store: &AccountStore,
+    actor: UserId,
+    identifier: String,
+    now: Timestamp,
+) -> Outcome<Model> {
+    store
+        .write(move |store| {
+            let identifier = identifier.clone();
+            Box::pin(async move {
+                let token = store.api_token(&identifier).await?.filter(|token| token.user_id == actor);
+                let Some(token) = token else { return Ok(Err(Refusal::NotFound)) };
                 store.revoke_api_token(token.id, now).await?;
                 Ok(Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token }))
             })

@@ -9,12 +9,11 @@ use entity::{
     membership::{Model, Role},
 };
 
-use super::account::new_user;
 use crate::{
     domain::{
-        access::{AccessError, MAX_MEMBERS, check_role},
-        role::manages,
+        access::{AccessError, Grant, MAX_MEMBERS, check_change, check_grant},
         slug::Slug,
+        user::new_user,
     },
     store::{AccountStore, StoreError},
 };
@@ -28,6 +27,12 @@ pub(crate) enum Refusal {
     NoMember,
     /// A rule speaks against it.
     Rules(Vec<AccessError>),
+}
+
+impl From<Vec<AccessError>> for Refusal {
+    fn from(errors: Vec<AccessError>) -> Self {
+        Self::Rules(errors)
+    }
 }
 
 impl From<AccessError> for Refusal {
@@ -44,25 +49,26 @@ pub(crate) async fn add(
     store: &AccountStore,
     actor: UserId,
     name: &Slug,
-    role: Role,
+    grant: Grant,
     now: Timestamp,
 ) -> Outcome<Model> {
-    let new = new_user(name, now);
+    let new = new_user(name, &mut rand::rng(), now);
     store
         .write(move |store| {
             let new = new.clone();
             Box::pin(async move {
                 let members = store.lock_members(&[actor]).await?;
                 let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
-                if !manages(own, role) {
-                    return Ok(Err(AccessError::AboveOwnRole.into()));
+                if let Err(errors) = check_grant(own, grant, now) {
+                    return Ok(Err(errors.into()));
                 }
                 if store.member_count().await? >= MAX_MEMBERS {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
                 let user = store.user_named(new).await?;
                 let account_id = store.account_id();
-                let member = Model { account_id, user_id: user.id, role, created_at: now };
+                let Grant { role, ends_at } = grant;
+                let member = Model { account_id, user_id: user.id, role, created_at: now, ends_at };
                 let is_new = store.add_membership(member.clone()).await?;
                 Ok(if is_new { Ok(member) } else { Err(AccessError::AlreadyMember.into()) })
             })
@@ -70,12 +76,13 @@ pub(crate) async fn add(
         .await
 }
 
-/// Gives a member another role, or ends the membership if there is none.
+/// Makes something else of a member, or ends the membership if there is nothing else.
 pub(crate) async fn change(
     store: &AccountStore,
     actor: UserId,
     user: UserId,
-    role: Option<Role>,
+    after: Option<Grant>,
+    now: Timestamp,
 ) -> Outcome<Model> {
     store
         .write(move |store| {
@@ -86,20 +93,29 @@ pub(crate) async fn change(
                     return Ok(Err(Refusal::NotFound));
                 };
                 let owners = members.iter().filter(|member| member.role == Role::Owner).count();
-                if let Err(error) = check_role(own, member.role, role, owners) {
-                    return Ok(Err(error.into()));
+                if let Err(errors) = check_change(own, member.role, after, owners, now) {
+                    return Ok(Err(errors.into()));
                 }
-                match role {
-                    Some(role) => store.set_role(user, role).await?,
-                    None => store.remove_membership(user).await?,
+                let mut member = member.clone();
+                if let Some(grant) = after {
+                    store.change_membership(user, grant).await?;
+                    (member.role, member.ends_at) = (grant.role, grant.ends_at);
+                } else {
+                    store.remove_membership(user, now).await?;
                 }
-                Ok(Ok(Model { role: role.unwrap_or(member.role), ..member.clone() }))
+                Ok(Ok(member))
             })
         })
         .await
 }
 
-/// What a user is, if one of the members.
+/// What a user may do, if one of the members.
 pub(super) fn role_of(members: &[Model], user: UserId) -> Option<Role> {
-    members.iter().find(|member| member.user_id == user).map(|member| member.role)
+    grant_of(members, user).map(|grant| grant.role)
+}
+
+/// As what a user is a member, if one of them.
+pub(super) fn grant_of(members: &[Model], user: UserId) -> Option<Grant> {
+    let member = members.iter().find(|member| member.user_id == user)?;
+    Some(Grant { role: member.role, ends_at: member.ends_at })
 }

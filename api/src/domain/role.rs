@@ -8,8 +8,14 @@ pub fn covers(role: Role, scope: Scope) -> bool {
     match role {
         Role::Owner | Role::Admin => true,
         Role::Member => scope != Scope::Admin,
-        Role::Viewer => scope == Scope::Read,
+        Role::Viewer | Role::Guest => scope == Scope::Read,
     }
+}
+
+/// All that a member with this role may have a token for.
+#[must_use]
+pub fn scopes_of(role: Role) -> Vec<Scope> {
+    [Scope::Ingest, Scope::Read, Scope::Admin].into_iter().filter(|scope| covers(role, *scope)).collect()
 }
 
 /// Whether a member with the role `own` may give the role `other`, and take it from somebody who has it.
@@ -18,9 +24,15 @@ pub fn manages(own: Role, other: Role) -> bool {
     covers(own, Scope::Admin) && rank(other) <= rank(own)
 }
 
+/// The role of the two that covers less.
+#[must_use]
+pub fn least(one: Role, other: Role) -> Role {
+    if rank(one) <= rank(other) { one } else { other }
+}
+
 fn rank(role: Role) -> u8 {
     match role {
-        Role::Viewer => 0,
+        Role::Viewer | Role::Guest => 0,
         Role::Member => 1,
         Role::Admin => 2,
         Role::Owner => 3,
@@ -33,12 +45,13 @@ mod tests {
 
     #[test]
     fn nobody_decides_on_more_than_they_are() {
-        let roles = [Role::Owner, Role::Admin, Role::Member, Role::Viewer];
+        let roles = [Role::Owner, Role::Admin, Role::Member, Role::Viewer, Role::Guest];
         for (own, managed) in [
-            (Role::Owner, [true, true, true, true]),
-            (Role::Admin, [false, true, true, true]),
-            (Role::Member, [false; 4]),
-            (Role::Viewer, [false; 4]),
+            (Role::Owner, [true; 5]),
+            (Role::Admin, [false, true, true, true, true]),
+            (Role::Member, [false; 5]),
+            (Role::Viewer, [false; 5]),
+            (Role::Guest, [false; 5]),
         ] {
             assert_eq!(roles.map(|other| manages(own, other)), managed, "{own:?}");
         }
@@ -51,6 +64,7 @@ mod tests {
             (Role::Admin, true, true, true),
             (Role::Member, true, true, false),
             (Role::Viewer, false, true, false),
+            (Role::Guest, false, true, false),
         ] {
             let covered = [Scope::Ingest, Scope::Read, Scope::Admin].map(|scope| covers(role, scope));
             assert_eq!(covered, [ingest, read, admin], "{role:?}");

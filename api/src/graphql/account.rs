@@ -20,6 +20,7 @@ use super::{
     id::GlobalId,
     idle_policy::IdlePolicy,
     in_place::Items,
+    invitation::{self, Invitation},
     member::{self, Member},
     mutation::admin,
     profile::Profile,
@@ -281,5 +282,22 @@ impl Account {
             return Some(Err(error));
         }
         Some(api_token::tokens(&self.0, PageArguments { first, after, last, before }).await)
+    }
+
+    /// Whom its members invited, the newest first, with those who accepted and those who did not in time. Null, with an error,
+    /// for a token without the scope `admin`.
+    async fn invitations(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Unsealed<Connection<Invitation>> {
+        if let Err(error) = admin(context) {
+            return Some(Err(error));
+        }
+        Some(invitation::invitations(&self.0, PageArguments { first, after, last, before }).await)
     }
 }

@@ -150,7 +150,7 @@ pub(super) async fn create_token(
             let about = |error| match error {
                 AccessError::Label => "label",
                 AccessError::Past | AccessError::OutlivesOwn => "expiresAt",
-                AccessError::MemberAbove => "user",
+                AccessError::MemberAbove | AccessError::Over => "user",
                 _ => "scopes",
             };
             let user_errors = AccessUserError::of(refusal, "user", about)?;

@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     app::member::{self, Refusal},
-    domain::{access::AccessError, slug::Slug},
+    domain::{
+        access::{AccessError, Grant, is_over},
+        slug::Slug,
+    },
     store::MemberSort,
 };
 
@@ -51,9 +54,20 @@ impl Member {
     async fn since(&self) -> DateTime<Utc> {
         self.row.created_at.0
     }
+
+    /// Until when a guest is a member; null for everybody else.
+    async fn until(&self) -> Option<DateTime<Utc>> {
+        self.row.ends_at.map(|end| end.0)
+    }
+
+    /// Whether the membership is over: the guest can sign in no more, and stays in the list until removed. Another end
+    /// brings the membership back, and the guest's tokens.
+    async fn is_over(&self) -> bool {
+        is_over(self.row.ends_at, self.scope.now.into())
+    }
 }
 
-in_place! { Member: role, since }
+in_place! { Member: role, since, until, is_over }
 
 /// What a member may do in the account. Tokens of a member are good for no more than the role covers, from the moment on at
 /// which it changes.
@@ -68,6 +82,8 @@ pub(super) enum MemberRole {
     Member,
     /// Read: tokens with the scope READ.
     Viewer,
+    /// Read until a given time, as who helps out does: tokens with the scope READ.
+    Guest,
 }
 
 names!(MemberRole);
@@ -80,6 +96,8 @@ pub(super) struct AddMemberInput {
     name: String,
     /// What the member may do; not more than whoever asks.
     role: MemberRole,
+    /// Until when: needed for a GUEST, and taken for nobody else.
+    until: Option<DateTime<Utc>>,
 }
 
 /// The outcome of a change of members.
@@ -129,16 +147,32 @@ pub(super) enum AccessErrorCode {
     AboveOwnRole,
     /// The role of the member it is about is above that of who asks.
     MemberAbove,
+    /// A guest needs an end.
+    #[graphql(name = "END_MISSING")]
+    NoEnd,
+    /// Only a guest has an end.
+    EndNotTaken,
+    /// The guest's time would be over at once.
+    EndPast,
+    /// The guest's time is over.
+    #[graphql(name = "MEMBERSHIP_OVER")]
+    Over,
+    /// An invitation can be accepted for 30 days at the most.
+    TooLate,
+    /// There is no such invitation, or it cannot be accepted any more, or by somebody else only: these look the same.
+    #[graphql(name = "INVITATION_INVALID")]
+    NoInvitation,
     /// The user is a member.
     AlreadyMember,
     /// The account would be left without an owner.
     LastOwner,
-    /// The account has as many as it may have: 10,000 members, or 1,000 tokens that are good.
+    /// The account has as many as it may have: 10,000 members, or 1,000 tokens that are good, or as many
+    /// invitations that can be accepted.
     TooMany,
 }
 
 impl AccessUserError {
-    fn new(field: &'static str, error: AccessError) -> Self {
+    pub(super) fn new(field: &'static str, error: AccessError) -> Self {
         Self { field, code: error.into(), message: error.to_string() }
     }
 
@@ -183,7 +217,8 @@ pub(super) async fn add_member(
         let user_errors = vec![AccessUserError::new("name", AccessError::Name)];
         return Ok(MemberPayload { member: None, account: Account(scope.clone()), user_errors });
     };
-    let outcome = member::add(&scope.store, actor, &name, input.role.into(), scope.now.into()).await?;
+    let grant = grant(input.role, input.until);
+    let outcome = member::add(&scope.store, actor, &name, grant, scope.now.into()).await?;
     payload(scope, outcome, "name")
 }
 
@@ -191,10 +226,11 @@ pub(super) async fn set_member_role(
     scope: &AccountScope,
     actor: UserId,
     user: &ID,
-    role: MemberRole,
+    (role, until): (MemberRole, Option<DateTime<Utc>>),
 ) -> Result<MemberPayload, ApiError> {
     let user = User::identified(scope, user)?;
-    payload(scope, member::change(&scope.store, actor, user, Some(role.into())).await?, "user")
+    let after = Some(grant(role, until));
+    payload(scope, member::change(&scope.store, actor, user, after, scope.now.into()).await?, "user")
 }
 
 pub(super) async fn remove_member(
@@ -203,9 +239,24 @@ pub(super) async fn remove_member(
     user: &ID,
 ) -> Result<MemberPayload, ApiError> {
     let user = User::identified(scope, user)?;
-    let mut payload = payload(scope, member::change(&scope.store, actor, user, None).await?, "user")?;
+    let outcome = member::change(&scope.store, actor, user, None, scope.now.into()).await?;
+    let mut payload = payload(scope, outcome, "user")?;
     payload.member = None;
     Ok(payload)
+}
+
+/// As what somebody is to be a member.
+pub(super) fn grant(role: MemberRole, until: Option<DateTime<Utc>>) -> Grant {
+    Grant { role: role.into(), ends_at: until.map(Into::into) }
+}
+
+/// The field that is wrong with what somebody is to be, if that is what is wrong.
+pub(super) fn grant_field(error: AccessError) -> Option<&'static str> {
+    match error {
+        AccessError::AboveOwnRole => Some("role"),
+        AccessError::NoEnd | AccessError::EndNotTaken | AccessError::EndPast => Some("until"),
+        _ => None,
+    }
 }
 
 /// `field` is what names the member.
@@ -218,7 +269,7 @@ fn payload(
     let (member, user_errors) = match outcome {
         Ok(row) => (Some(Member::new(&scope, row)), Vec::new()),
         Err(refusal) => {
-            let about = |error| if error == AccessError::AboveOwnRole { "role" } else { field };
+            let about = |error| grant_field(error).unwrap_or(field);
             (None, AccessUserError::of(refusal, "user", about)?)
         }
     };

@@ -1,6 +1,7 @@
 //! What can be changed.
 
 use async_graphql::{Context, ID, Object, SimpleObject};
+use chrono::{DateTime, Utc};
 use entity::{
     api_token::Scope,
     ids::{ClusterId, UserId},
@@ -18,7 +19,9 @@ use super::{
     error_status::{ErrorGroupVerdict, SetErrorGroupStatusPayload, set_error_group_status},
     id::GlobalId,
     idle_policy::{SetIdlePolicyInput, SetIdlePolicyPayload, set_idle_policy},
+    invitation::{self, InviteMemberInput, InviteMemberPayload, RevokeInvitationPayload},
     member::{self, AddMemberInput, MemberPayload, MemberRole},
+    membership::{self, AcceptInvitationPayload, SetDefaultAccountPayload},
     scalar::Date,
     schema::{self, RequestContext},
     scope::AccountScope,
@@ -27,7 +30,7 @@ use super::{
 /// What can be changed.
 pub(super) struct Mutation;
 
-/// What can be changed. Every field needs a token with the scope `admin`.
+/// What can be changed. Every field that does not say otherwise needs credentials with the scope `admin`.
 #[Object]
 impl Mutation {
     /// Says what the account wants of a cluster. The scheduler learns it with the answer to its next report, so
@@ -125,14 +128,18 @@ impl Mutation {
         member::add_member(admin(context)?, actor(context), input).await
     }
 
-    /// Gives a member another role. Tokens of the member are good for no more than that at once. The last owner stays one.
+    /// Gives a member another role, or a guest another end. Tokens of the member are good for no more than that at once. The
+    /// last owner stays one.
     async fn set_member_role(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The user's global identifier.")] user: ID,
         #[graphql(desc = "What the member may do; not more than whoever asks.")] role: MemberRole,
+        #[graphql(desc = "Until when: needed for a GUEST, and taken for nobody else.")] until: Option<
+            DateTime<Utc>,
+        >,
     ) -> Result<MemberPayload, ApiError> {
-        member::set_member_role(admin(context)?, actor(context), &user, role).await
+        member::set_member_role(admin(context)?, actor(context), &user, (role, until)).await
     }
 
     /// Ends a membership, and with it at once all tokens of the member. What the member's clusters reported stays. The last
@@ -143,6 +150,44 @@ impl Mutation {
         #[graphql(desc = "The user's global identifier.")] user: ID,
     ) -> Result<MemberPayload, ApiError> {
         member::remove_member(admin(context)?, actor(context), &user).await
+    }
+
+    /// Makes an invitation. Whoever is invited becomes a member by `acceptInvitation`.
+    async fn invite_member(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "Who, and as what.")] input: InviteMemberInput,
+    ) -> Result<InviteMemberPayload, ApiError> {
+        invitation::invite_member(admin(context)?, actor(context), input).await
+    }
+
+    /// Ends an invitation at once; one that has ended, or was accepted, stays as it is.
+    async fn revoke_invitation(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The public half: what stands in front of the dash.")] identifier: String,
+    ) -> Result<RevokeInvitationPayload, ApiError> {
+        invitation::revoke_invitation(admin(context)?, actor(context), identifier).await
+    }
+
+    /// Makes the viewer a member of the account that made an invitation. It needs no role anywhere, but credentials that are
+    /// the user's own and not restricted: no API token.
+    async fn accept_invitation(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "What `inviteMember` showed.")] secret: String,
+    ) -> Result<AcceptInvitationPayload, ApiError> {
+        membership::accept_invitation(context, &secret).await
+    }
+
+    /// Says which of the viewer's accounts is meant when none is named. It needs no role anywhere, but credentials that are
+    /// the user's own and not restricted: no API token.
+    async fn set_default_account(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The account's short name.")] slug: String,
+    ) -> Result<SetDefaultAccountPayload, ApiError> {
+        membership::set_default_account(context, &slug).await
     }
 
     /// Sets what things cost from a day on, in place of a rate that began on the same day.

@@ -4,7 +4,10 @@ use async_graphql::{Context, EmptySubscription, Request, Response, ValidationMod
 use chrono::{DateTime, Utc};
 
 use super::{in_place::Merged, mutation::Mutation, query::Query, rate_limit::RateLimit, scope::AccountScope};
-use crate::{auth::Viewer, store::Store};
+use crate::{
+    auth::Viewer,
+    store::{Store, UserStore},
+};
 
 /// How deep fields and fragments may nest: resolving and looking for fields are recursive.
 pub(crate) const MAX_NESTING: usize = 30;
@@ -17,6 +20,8 @@ pub struct Schema(async_graphql::Schema<Query, Mutation, EmptySubscription>);
 pub(super) struct RequestContext {
     pub(super) viewer: Viewer,
     pub(super) scope: AccountScope,
+    /// The user's own view of their accounts, if the credentials are theirs.
+    pub(super) user: Option<UserStore>,
     pub(super) rate_limit: RateLimit,
 }
 
@@ -48,7 +53,8 @@ impl Schema {
         now: DateTime<Utc>,
     ) -> Response {
         let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now);
-        self.0.execute(request.data(RequestContext { viewer, scope, rate_limit })).await
+        let user = store.for_user_of(&viewer);
+        self.0.execute(request.data(RequestContext { viewer, scope, user, rate_limit })).await
     }
 
     /// Answers a request of the server's own, whose pages may be longer than a client's, `max_page` items, and whose
@@ -63,7 +69,8 @@ impl Schema {
         max_page: i32,
     ) -> Response {
         let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now).with_pages_of(max_page);
-        let request = request.data(RequestContext { viewer, scope, rate_limit }).data(Merged(true));
+        let user = store.for_user_of(&viewer);
+        let request = request.data(RequestContext { viewer, scope, user, rate_limit }).data(Merged(true));
         self.0.execute(request).await
     }
 }

@@ -1,9 +1,17 @@
 //! Who is asking.
 
-use async_graphql::{Enum, Object};
+use async_graphql::{Context, Enum, Object};
 use entity::api_token::Scope;
 
-use super::{account::Account, json::names, scope::AccountScope, user::User};
+use super::{
+    account::Account,
+    error::ApiError,
+    in_place::Items,
+    json::names,
+    membership::{self, Membership},
+    scope::AccountScope,
+    user::User,
+};
 use crate::auth;
 
 /// What credentials may be used for.
@@ -37,6 +45,12 @@ impl Viewer {
     /// The account the credentials open.
     async fn account(&self) -> Account {
         Account(self.scope.clone())
+    }
+
+    /// The accounts that the credentials open, the default one first, at most 1,000: of an API token the one that it belongs
+    /// to, and otherwise all of which the user is a member now.
+    async fn memberships(&self, context: &Context<'_>) -> Result<Items<Membership>, ApiError> {
+        membership::memberships(context).await
     }
 
     /// What the credentials may be used for: what the token was made for, as far as the user's role covers it now.

@@ -61,7 +61,7 @@ pub(super) async fn post(
 ) -> Result<Json<Map<String, Value>>, Problem> {
     // The program that opens a span registered the plugin with the same token, which reports.
     let viewer = state.viewer(&headers, Scope::Ingest).await?;
-    state.report_quota.check_key(&viewer.token_id()).map_err(|busy| {
+    state.report_quota.check_key(&viewer.limit_key()).map_err(|busy| {
         let wait = busy.wait_time_from(DefaultClock::default().now());
         Problem::rate_limited(wait.as_secs() + 1, "too many requests with this token")
     })?;

@@ -81,8 +81,8 @@ async fn answer(
     let query = query.unwrap_or_default();
     let format = format(&headers, &query)?;
     let viewer = state.viewer(&headers, Scope::Read).await?;
-    state.query_budget.check(viewer.token_id())?;
-    let being_read = state.query_budget.reading(viewer.token_id());
+    state.query_budget.check(viewer.limit_key())?;
+    let being_read = state.query_budget.reading(viewer.limit_key());
     let parameters = parameters(&export, &query)?;
     let of = cluster.unwrap_or_else(|| viewer.account().slug.clone());
     let reading = Reading::new(Arc::clone(&export), of, parameters);
@@ -156,7 +156,7 @@ impl Download {
     /// The page after another one, when the token may have it.
     async fn next_page(&mut self) -> Result<Option<Page>, Problem> {
         loop {
-            let pause = self.state.query_budget.pause(self.viewer.token_id());
+            let pause = self.state.query_budget.pause(self.viewer.limit_key());
             if pause.is_zero() {
                 break;
             }
@@ -170,11 +170,11 @@ impl Download {
     }
 
     async fn page(&mut self) -> Result<Option<Page>, Problem> {
-        let (budget, token) = (&self.state.query_budget, self.viewer.token_id());
-        let left = budget.charge(token, PAGE, self.state.clock.timestamp());
+        let (budget, key) = (&self.state.query_budget, self.viewer.limit_key());
+        let left = budget.charge(key, PAGE, self.state.clock.timestamp());
         let page = self.reading.next(&self.state.exports, &self.viewer, left).await?;
         if let Some(page) = &page {
-            budget.charge(token, page.cost(&self.export), self.state.clock.timestamp());
+            budget.charge(key, page.cost(&self.export), self.state.clock.timestamp());
         }
         Ok(page)
     }

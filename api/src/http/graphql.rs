@@ -170,7 +170,7 @@ impl From<Refusal> for Result<GraphQlResponse, Problem> {
 /// The viewer behind a request, who may ask and has not asked too much.
 async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Viewer, Problem> {
     let viewer = state.viewer(headers, Scope::Read).await?;
-    state.query_budget.check(viewer.token_id())?;
+    state.query_budget.check(viewer.limit_key())?;
     Ok(viewer)
 }
 
@@ -185,13 +185,13 @@ async fn execute(
     parameters: impl Future<Output = Result<Parameters, Problem>>,
     allowed: Allowed,
 ) -> Result<GraphQlResponse, Problem> {
-    let reading = state.query_budget.reading(viewer.token_id());
+    let reading = state.query_budget.reading(viewer.limit_key());
     let guarded = match guarded(state, parameters, allowed).await {
         Ok(guarded) => guarded,
         Err(refusal) => return refusal.into(),
     };
     reading.accepted();
-    let left = state.query_budget.take(viewer.token_id(), guarded.cost, state.clock.timestamp())?;
+    let left = state.query_budget.take(viewer.limit_key(), guarded.cost, state.clock.timestamp())?;
     let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
     let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());
     let run = Box::pin(async move { schema.execute(guarded.request, viewer, left, &store, now).await });

@@ -93,6 +93,16 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, code, message)
     }
 
+    /// What somebody else's page made a browser send.
+    pub(super) fn forgery(message: impl Into<String>) -> Self {
+        Self::forbidden("CSRF", message)
+    }
+
+    /// What is there already stands in the way.
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "CONFLICT", message)
+    }
+
     pub(super) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing at this address")
     }
@@ -278,7 +288,10 @@ fn refused(error: &ServerError) -> Problem {
 impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Self {
         match error {
-            AuthError::Missing | AuthError::Invalid => Self::unauthenticated(error.to_string()),
+            AuthError::Missing | AuthError::Invalid | AuthError::NoSession => {
+                Self::unauthenticated(error.to_string())
+            }
+            AuthError::NoAccount => Self::forbidden("ACCOUNT_MISMATCH", error.to_string()),
             AuthError::MissingScope(_) => Self::forbidden("MISSING_SCOPE", error.to_string()),
             AuthError::Store(error) => error.into(),
         }

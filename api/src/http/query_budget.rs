@@ -1,4 +1,4 @@
-//! What a token's requests may cost in a minute.
+//! What the requests of one token may cost in a minute, or those of one user who signs in otherwise.
 
 use std::{
     collections::HashMap,
@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use entity::{Timestamp, ids::ApiTokenId};
+use entity::Timestamp;
 
 use super::problem::Problem;
-use crate::graphql::RateLimit;
+use crate::{auth::LimitKey, graphql::RateLimit};
 
 /// Points that a request costs that is refused: it was read all the same, which can take as long as answering a query of
 /// so many fields.
@@ -20,11 +20,11 @@ const MANY: usize = 1_000;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A bucket of points for each token, which holds a minute's points and fills all the time.
+/// A bucket of points for each of them, which holds a minute's points and fills all the time.
 pub(super) struct QueryBudget {
     per_minute: u64,
-    /// When the bucket of each token is full again.
-    full_at: Mutex<HashMap<ApiTokenId, Instant>>,
+    /// When each bucket is full again.
+    full_at: Mutex<HashMap<LimitKey, Instant>>,
 }
 
 impl QueryBudget {
@@ -32,35 +32,35 @@ impl QueryBudget {
         Self { per_minute: u64::from(per_minute.max(1)), full_at: Mutex::default() }
     }
 
-    /// Refuses a token whose bucket is empty, before anything is read for it.
-    pub(super) fn check(&self, token: ApiTokenId) -> Result<(), Problem> {
-        let missing = self.missing(&self.buckets(), token, Instant::now());
+    /// Refuses whoever has an empty bucket, before anything is read for them.
+    pub(super) fn check(&self, key: LimitKey) -> Result<(), Problem> {
+        let missing = self.missing(&self.buckets(), key, Instant::now());
         if missing < self.per_minute { Ok(()) } else { Err(self.refusal(1, missing)) }
     }
 
-    /// Takes what a query costs from the token's bucket.
-    pub(super) fn take(&self, token: ApiTokenId, cost: u64, now: Timestamp) -> Result<RateLimit, Problem> {
+    /// Takes what a query costs from a bucket.
+    pub(super) fn take(&self, key: LimitKey, cost: u64, now: Timestamp) -> Result<RateLimit, Problem> {
         let (mut buckets, instant) = (self.buckets(), Instant::now());
-        let missing = self.missing(&buckets, token, instant);
+        let missing = self.missing(&buckets, key, instant);
         // A single request cannot cost more than a minute's points, which the settings make sure of.
         if missing.saturating_add(cost) > self.per_minute {
             return Err(self.refusal(cost, missing));
         }
-        self.pour(&mut buckets, token, cost, instant);
+        self.pour(&mut buckets, key, cost, instant);
         Ok(self.left(missing + cost, cost, now))
     }
 
     /// Takes what a page of an export cost, however much there is: the next one waits for it.
-    pub(super) fn charge(&self, token: ApiTokenId, cost: u64, now: Timestamp) -> RateLimit {
+    pub(super) fn charge(&self, key: LimitKey, cost: u64, now: Timestamp) -> RateLimit {
         let (mut buckets, instant) = (self.buckets(), Instant::now());
-        let missing = self.missing(&buckets, token, instant);
-        self.pour(&mut buckets, token, cost, instant);
+        let missing = self.missing(&buckets, key, instant);
+        self.pour(&mut buckets, key, cost, instant);
         self.left(missing + cost, cost, now)
     }
 
     /// How long an export waits before its next page. It leaves half of the bucket to those who ask meanwhile.
-    pub(super) fn pause(&self, token: ApiTokenId) -> Duration {
-        let missing = self.missing(&self.buckets(), token, Instant::now());
+    pub(super) fn pause(&self, key: LimitKey) -> Duration {
+        let missing = self.missing(&self.buckets(), key, Instant::now());
         self.time_to_fill(missing.saturating_sub(self.per_minute / 2))
     }
 
@@ -71,26 +71,26 @@ impl QueryBudget {
     }
 
     /// Begins to read a request, which costs what a refused one does unless it turns out to be none.
-    pub(super) fn reading(&self, token: ApiTokenId) -> Reading<'_> {
-        Reading { budget: self, token, refused: true }
+    pub(super) fn reading(&self, key: LimitKey) -> Reading<'_> {
+        Reading { budget: self, key, refused: true }
     }
 
-    fn buckets(&self) -> MutexGuard<'_, HashMap<ApiTokenId, Instant>> {
+    fn buckets(&self) -> MutexGuard<'_, HashMap<LimitKey, Instant>> {
         self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Points that the bucket lacks, begun ones included.
-    fn missing(&self, buckets: &HashMap<ApiTokenId, Instant>, token: ApiTokenId, now: Instant) -> u64 {
-        let fills = buckets.get(&token).map_or(Duration::ZERO, |full| full.saturating_duration_since(now));
+    fn missing(&self, buckets: &HashMap<LimitKey, Instant>, key: LimitKey, now: Instant) -> u64 {
+        let fills = buckets.get(&key).map_or(Duration::ZERO, |full| full.saturating_duration_since(now));
         let points = (fills.as_nanos() * u128::from(self.per_minute)).div_ceil(MINUTE.as_nanos());
         u64::try_from(points).unwrap_or(u64::MAX)
     }
 
-    fn pour(&self, buckets: &mut HashMap<ApiTokenId, Instant>, token: ApiTokenId, points: u64, now: Instant) {
-        if buckets.len() >= MANY && !buckets.contains_key(&token) {
+    fn pour(&self, buckets: &mut HashMap<LimitKey, Instant>, key: LimitKey, points: u64, now: Instant) {
+        if buckets.len() >= MANY && !buckets.contains_key(&key) {
             buckets.retain(|_, full| *full > now);
         }
-        let full = buckets.entry(token).or_insert(now);
+        let full = buckets.entry(key).or_insert(now);
         *full = now.max(*full) + self.time_to_fill(points);
     }
 
@@ -112,7 +112,7 @@ impl QueryBudget {
 /// A request that is read. Also one whose sender hangs up meanwhile has made work.
 pub(super) struct Reading<'a> {
     budget: &'a QueryBudget,
-    token: ApiTokenId,
+    key: LimitKey,
     refused: bool,
 }
 
@@ -127,20 +127,21 @@ impl Drop for Reading<'_> {
     fn drop(&mut self) {
         if self.refused {
             // More than there is has to be waited for longer.
-            self.budget.pour(&mut self.budget.buckets(), self.token, REFUSED, Instant::now());
+            self.budget.pour(&mut self.budget.buckets(), self.key, REFUSED, Instant::now());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use entity::ids::ApiTokenId;
     use uuid::Uuid;
 
     use super::*;
     use crate::clock::{Clock, SystemClock};
 
-    fn token(number: u128) -> ApiTokenId {
-        ApiTokenId(Uuid::from_u128(number))
+    fn token(number: u128) -> LimitKey {
+        LimitKey::ApiToken(ApiTokenId(Uuid::from_u128(number)))
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(super) async fn post(
     body: Body,
 ) -> Result<Json<Acknowledgement>, Problem> {
     let viewer = state.viewer(&headers, Scope::Ingest).await?;
-    state.report_quota.check_key(&viewer.token_id()).map_err(|busy| {
+    state.report_quota.check_key(&viewer.limit_key()).map_err(|busy| {
         let wait = busy.wait_time_from(DefaultClock::default().now());
         Problem::rate_limited(wait.as_secs() + 1, "too many reports with this token")
     })?;

@@ -2,16 +2,17 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use axum::http::{HeaderMap, HeaderValue, header};
-use entity::{api_token::Scope, ids::ApiTokenId};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use entity::api_token::Scope;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::{problem::Problem, query_budget::QueryBudget};
+use super::{cookie::Cookies, problem::Problem, query_budget::QueryBudget};
 use crate::{
-    app::{ClientSpans, Reports},
-    auth::{Authenticator, Viewer},
+    app::{ClientSpans, Reports, SignIns},
+    auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
     clock::Clock,
     config::ServeConfig,
+    domain::{public_url::PublicUrl, session::SessionLife},
     export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
@@ -24,6 +25,9 @@ const BURST_SECONDS: u32 = 10;
 /// Reports that are read and stored at one time, at the most; more are told to come back. What waits for the
 /// store is held in memory.
 const MAX_REPORTS_UNDER_WAY: usize = 64;
+
+/// Names the account a request asks for, by its short name. Whoever is a member of one only has no need of it.
+const ACCOUNT: HeaderName = HeaderName::from_static("galvo-account");
 
 /// What handlers share.
 #[derive(Clone)]
@@ -40,8 +44,14 @@ pub struct AppState {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
-    pub(super) report_quota: Arc<DefaultKeyedRateLimiter<ApiTokenId>>,
+    pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
     pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
+    pub(super) public_url: Option<PublicUrl>,
+    pub(super) cookies: Cookies,
+    pub(super) sessions: Sessions,
+    pub(super) session_life: SessionLife,
+    pub(super) sign_ins: Arc<SignIns>,
+    pub(super) oidc: Option<Arc<OidcProvider>>,
 }
 
 impl AppState {
@@ -49,6 +59,7 @@ impl AppState {
     #[must_use]
     pub fn new(
         store: Store,
+        authenticator: Authenticator,
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
         config: &ServeConfig,
@@ -66,7 +77,7 @@ impl AppState {
         };
         Self {
             system: store.system(),
-            authenticator: Authenticator::new(store.system(), Arc::clone(&clock)),
+            authenticator,
             guard,
             schema,
             exports,
@@ -80,6 +91,16 @@ impl AppState {
                 config.min_report_interval.as_secs_f64(),
             ),
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
+            cookies: Cookies { secure: config.public_url.as_ref().is_some_and(PublicUrl::is_secure) },
+            public_url: config.public_url.clone(),
+            sessions: Sessions::new(store.system(), Arc::clone(&clock), config.session_life),
+            session_life: config.session_life,
+            sign_ins: Arc::new(SignIns::new(store.system(), Arc::clone(&clock))),
+            oidc: config
+                .oidc
+                .as_ref()
+                .zip(config.public_url.as_ref())
+                .map(|(oidc, public)| Arc::new(OidcProvider::new(oidc, public))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
             clock,
             store,
@@ -93,14 +114,36 @@ impl AppState {
         Ok(viewer)
     }
 
+    /// The session of the browser behind a request, if it has one that is not over.
+    pub(super) async fn session(&self, headers: &HeaderMap) -> Result<Option<Session>, Problem> {
+        match self.cookies.session(headers) {
+            Some(secret) => Ok(self.sessions.find(secret).await?),
+            None => Ok(None),
+        }
+    }
+
     /// The viewer behind a request, whatever the credentials are for.
     pub(super) async fn signed_in(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
-        let mut values = headers.get_all(header::AUTHORIZATION).iter();
-        let authorization = values.next().map(HeaderValue::as_bytes);
-        if values.next().is_some() {
-            // Which of two would count is a matter of taste, and proxies have others.
-            return Err(Problem::unauthenticated("only one Authorization header can be sent"));
+        let several = |_| Problem::unauthenticated("only one Authorization header can be sent");
+        let authorization = only(headers, &header::AUTHORIZATION).map_err(several)?;
+        let several = |_| Problem::malformed("only one Galvo-Account header can be sent");
+        let account = only(headers, &ACCOUNT).map_err(several)?;
+        // Where there are credentials the cookie does not count: not even when they are wrong.
+        if authorization.is_none()
+            && let Some(secret) = self.cookies.session(headers)
+        {
+            let session = self.sessions.find(secret).await?.ok_or(AuthError::NoSession)?;
+            return Ok(self.authenticator.viewer_of(&session, account).await?);
         }
-        Ok(self.authenticator.viewer(authorization).await?)
+        Ok(self.authenticator.viewer(Shown { authorization, account }).await?)
     }
+}
+
+/// There are several headers of one name. Which of them would count is a matter of taste, and proxies have others.
+struct Several;
+
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Several> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next().map(HeaderValue::as_bytes);
+    if values.next().is_none() { Ok(value) } else { Err(Several) }
 }

@@ -6,6 +6,7 @@
 use std::{
     convert::Infallible,
     io,
+    net::SocketAddr,
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -17,7 +18,7 @@ use std::{
 use axum::{
     Router,
     body::{Body, Bytes, HttpBody},
-    extract::Request,
+    extract::{ConnectInfo, Request},
     http::{HeaderValue, header},
     response::Response,
     serve::Listener,
@@ -66,17 +67,17 @@ pub(crate) async fn serve(
         let next = async {
             let place = Arc::clone(&places).acquire_owned().await.expect("nobody closes it");
             // Errors are a client's that has gone again, or the system's, which are waited out.
-            let (stream, _) = Listener::accept(&mut listener).await;
-            (place, stream)
+            let (stream, peer) = Listener::accept(&mut listener).await;
+            (place, stream, peer)
         };
-        let (place, stream) = tokio::select! {
+        let (place, stream, peer) = tokio::select! {
             () = &mut stopped => break,
             next = next => next,
         };
         let turns = Turns::default();
         let service = {
             let (router, turns) = (router.clone(), turns.clone());
-            service_fn(move |request| answer(router.clone(), request, turns.begin()))
+            service_fn(move |request| answer(router.clone(), request, peer, turns.begin()))
         };
         let stream = TokioIo::new(PatientStream::new(stream, turns, patience));
         let connection = connections.watch(http.serve_connection(stream, service));
@@ -94,9 +95,15 @@ pub(crate) async fn serve(
 
 /// Answers a request. Where its body was not read to the end, the connection ends with the answer, which says so: the client
 /// would otherwise send its next request into a connection that is closed.
-async fn answer(router: Router, request: Request<Incoming>, turn: Turn) -> Result<Response, Infallible> {
+async fn answer(
+    router: Router,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+    turn: Turn,
+) -> Result<Response, Infallible> {
     let read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
-    let request = request.map(|body| Body::new(WatchedBody { body, read: Arc::clone(&read) }));
+    let mut request = request.map(|body| Body::new(WatchedBody { body, read: Arc::clone(&read) }));
+    request.extensions_mut().insert(ConnectInfo(peer));
     let mut response = router.oneshot(request).await?;
     if !read.load(Ordering::Relaxed) {
         turn.0.unread.store(true, Ordering::Relaxed);

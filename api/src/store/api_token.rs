@@ -3,12 +3,12 @@
 use entity::{
     Timestamp, account,
     api_token::{Column, Entity, Model},
-    ids::ApiTokenId,
-    membership::{self, Role},
-    user,
+    ids::{ApiTokenId, UserId},
+    membership, user,
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
+    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect,
     sea_query::{Expr, ExprTrait, OnConflict},
 };
 
@@ -17,6 +17,7 @@ use super::{
     identity::SystemStore,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
+    standing::Standing,
 };
 
 /// A token's row with the account and user it stands for.
@@ -24,12 +25,8 @@ use super::{
 pub struct Credentials {
     /// The token.
     pub token: Model,
-    /// The account it opens.
-    pub account: account::Model,
-    /// The user it acts for.
-    pub user: user::Model,
-    /// What the user is in the account now.
-    pub role: Role,
+    /// The account it opens, the user it acts for, and what the user is in the account now.
+    pub standing: Standing,
 }
 
 #[expect(clippy::disallowed_methods, reason = "a token is looked up before an account is known")]
@@ -48,7 +45,8 @@ impl SystemStore {
             .one(&self.pools.reader)
             .await?;
         Ok(row.and_then(|(token, account, user, member)| {
-            Some(Credentials { token, account: account?, user: user?, role: member?.role })
+            let standing = Standing { account: account?, user: user?, membership: member? };
+            Some(Credentials { token, standing })
         }))
     }
 
@@ -105,6 +103,26 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
         page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+    }
+
+    /// Some of a user's tokens in the account, the newest first. Whoever pages so reads what lies before again, which for
+    /// the tokens of one user is little.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.api_token.of_user", skip_all)]
+    pub async fn api_tokens_of(
+        &self,
+        user: UserId,
+        skipped: u64,
+        limit: u64,
+    ) -> Result<Vec<Model>, StoreError> {
+        let newest = self
+            .select::<Entity>()
+            .filter(Column::UserId.eq(user))
+            .order_by_desc(Column::CreatedAt)
+            .order_by_desc(Column::Id);
+        Ok(newest.offset(skipped).limit(limit).all(&self.reads()).await?)
     }
 
     /// How many tokens the account ever had of those who are members.

@@ -31,6 +31,7 @@ use super::{
     error::StoreError,
     identity::SystemStore,
     scoped::{AccountStore, Pools},
+    user::UserStore,
 };
 use crate::{auth::Viewer, key_ring::KeyRing};
 
@@ -155,6 +156,15 @@ impl Store {
     #[must_use]
     pub fn for_viewer(&self, viewer: &Viewer) -> AccountStore {
         AccountStore::new(self.system.pools.clone(), viewer.account_id(), self.keys.clone())
+    }
+
+    /// The view of the viewer's user on their own accounts, as far as the credentials open them; none if these are not the
+    /// user's own.
+    #[must_use]
+    pub fn for_user_of(&self, viewer: &Viewer) -> Option<UserStore> {
+        let accounts = viewer.accounts().map(<[_]>::to_vec);
+        let own = viewer.credential().is_the_users_own();
+        own.then(|| UserStore::new(self.system.pools.clone(), viewer.user_id(), accounts))
     }
 
     /// The handle for what belongs to no viewer: signing in, and what operators do on the command line.

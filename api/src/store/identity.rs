@@ -1,9 +1,10 @@
-//! The handle for what belongs to no viewer: accounts, users, and whether the database answers.
+//! The handle for what belongs to no viewer: accounts, users, by which names other issuers know them, and whether the
+//! database answers.
 
 use std::sync::{Arc, atomic::AtomicU64};
 
 use entity::{
-    Timestamp, account, api_token,
+    Timestamp, account, api_token, identity,
     ids::{AccountId, UserId},
     membership, user,
 };
@@ -104,7 +105,7 @@ impl SystemStore {
         &self,
         account: AccountId,
         new_user: user::Model,
-        role: membership::Role,
+        (role, ends_at): (membership::Role, Option<Timestamp>),
         now: Timestamp,
     ) -> Result<UserId, StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
@@ -116,7 +117,7 @@ impl SystemStore {
             Some(user) => user.id,
             None => new_user.into_active_model().reset_all().insert(&transaction).await?.id,
         };
-        let member = membership::Model { account_id: account, user_id, role, created_at: now };
+        let member = membership::Model { account_id: account, user_id, role, created_at: now, ends_at };
         member.into_active_model().reset_all().insert(&transaction).await?;
         transaction.commit().await?;
         Ok(user_id)
@@ -132,5 +133,30 @@ impl SystemStore {
         user: UserId,
     ) -> Result<Option<membership::Model>, StoreError> {
         Ok(membership::Entity::find_by_id((account, user)).one(&self.pools.reader).await?)
+    }
+
+    /// The user whom an issuer knows by a name.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.identity.user", skip_all)]
+    pub async fn user_of_identity(
+        &self,
+        issuer: &str,
+        subject: &str,
+    ) -> Result<Option<user::Model>, StoreError> {
+        let key = (issuer.to_owned(), subject.to_owned());
+        let found = identity::Entity::find_by_id(key).find_also_related(user::Entity);
+        Ok(found.one(&self.pools.reader).await?.and_then(|(_, user)| user))
+    }
+
+    /// Writes down by which name an issuer knows a user.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when the issuer knows somebody by it already.
+    #[tracing::instrument(name = "store.identity.add", skip_all)]
+    pub async fn add_identity(&self, identity: identity::Model) -> Result<(), StoreError> {
+        identity.into_active_model().reset_all().insert(&self.pools.writer).await?;
+        Ok(())
     }
 }

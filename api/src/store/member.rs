@@ -3,22 +3,26 @@
 use std::collections::HashMap;
 
 use entity::{
-    ids::UserId,
+    Timestamp,
+    ids::{AccountId, UserId},
     membership::{Column, Entity, Model, Role},
-    user,
+    removed_member, user,
 };
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect,
+    QuerySelect, Set, TransactionTrait,
     sea_query::{Expr, ExprTrait, OnConflict},
 };
 
 use super::{
+    connect::IMMEDIATE,
     error::StoreError,
+    identity::SystemStore,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
-    upsert::first_wins,
+    upsert::{first_wins, replace},
 };
+use crate::domain::access::Grant;
 
 /// The orders members can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,16 +121,75 @@ impl AccountStore {
         Ok(self.insert::<Entity>(vec![member], &first_wins::<Entity>()).await? == 1)
     }
 
-    /// Gives a member another role.
-    pub(crate) async fn set_role(&self, user: UserId, role: Role) -> Result<(), StoreError> {
-        let update = self.update::<Entity>().col_expr(Column::Role, Expr::val(role));
+    /// Makes something else of a member.
+    pub(crate) async fn change_membership(&self, user: UserId, grant: Grant) -> Result<(), StoreError> {
+        let update = self
+            .update::<Entity>()
+            .col_expr(Column::Role, Expr::val(grant.role))
+            .col_expr(Column::EndsAt, Expr::val(grant.ends_at));
         update.filter(Column::UserId.eq(user)).exec(&self.writes()).await?;
         Ok(())
     }
 
-    /// Ends a membership, and with it all tokens that were made under it.
-    pub(crate) async fn remove_membership(&self, user: UserId) -> Result<(), StoreError> {
+    /// Ends a membership, and with it all tokens that were made under it. That it was ended is kept: what others say of the
+    /// user does not bring them back.
+    pub(crate) async fn remove_membership(&self, user: UserId, now: Timestamp) -> Result<(), StoreError> {
         self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.writes()).await?;
+        let removed = removed_member::Model { account_id: self.account_id(), user_id: user, removed_at: now };
+        self.insert::<removed_member::Entity>(vec![removed], &replace::<removed_member::Entity>()).await?;
         Ok(())
+    }
+}
+
+/// What came of it when an operator changed a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperatorChange {
+    /// It was done.
+    Done,
+    /// The user is no member.
+    NoMember,
+    /// The account would be left without an owner.
+    LastOwner,
+}
+
+#[expect(clippy::disallowed_methods, reason = "operators are no members of an account")]
+impl SystemStore {
+    /// Makes something else of a member, or ends the membership if there is nothing else, as operators may: whatever the
+    /// roles are, an account keeps an owner.
+    ///
+    /// # Errors
+    /// When the database does not answer; nothing is changed then.
+    pub async fn change_member(
+        &self,
+        account: AccountId,
+        user: UserId,
+        after: Option<Grant>,
+        now: Timestamp,
+    ) -> Result<OperatorChange, StoreError> {
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let wanted = Column::UserId.eq(user).or(Column::Role.eq(Role::Owner));
+        let of_account = Entity::find().filter(Column::AccountId.eq(account)).filter(wanted);
+        let members = of_account.order_by_asc(Column::UserId).lock_exclusive().all(&transaction).await?;
+        let Some(member) = members.iter().find(|member| member.user_id == user) else {
+            return Ok(OperatorChange::NoMember);
+        };
+        let owners = members.iter().filter(|member| member.role == Role::Owner).count();
+        if member.role == Role::Owner && owners == 1 && after.is_none_or(|after| after.role != Role::Owner) {
+            return Ok(OperatorChange::LastOwner);
+        }
+        let mut member = member.clone().into_active_model();
+        if let Some(grant) = after {
+            (member.role, member.ends_at) = (Set(grant.role), Set(grant.ends_at));
+            member.update(&transaction).await?;
+        } else {
+            member.delete(&transaction).await?;
+            let removed = removed_member::Model { account_id: account, user_id: user, removed_at: now };
+            removed_member::Entity::insert_many([removed.into_active_model().reset_all()])
+                .on_conflict(replace::<removed_member::Entity>())
+                .exec_without_returning(&transaction)
+                .await?;
+        }
+        transaction.commit().await?;
+        Ok(OperatorChange::Done)
     }
 }

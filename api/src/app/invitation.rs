@@ -1,0 +1,101 @@
+//! Invitations, as the members of an account make and end them. How one is accepted, is in the store: whoever does it is no
+//! member yet.
+
+use entity::{
+    Timestamp,
+    ids::{AccountId, InvitationId, UserId},
+    invitation::Model,
+};
+use uuid::Uuid;
+
+use super::member::{Outcome, Refusal, role_of};
+use crate::{
+    domain::{
+        access::{AccessError, InvitationWish, MAX_INVITATIONS, check_invitation},
+        role::manages,
+        token::ApiToken,
+    },
+    store::AccountStore,
+};
+
+/// Makes an invitation. The answer is the only place its secret is ever in.
+pub(crate) async fn create(
+    store: &AccountStore,
+    actor: UserId,
+    wish: InvitationWish,
+    now: Timestamp,
+) -> Outcome<(ApiToken, Model)> {
+    store
+        .write(move |store| {
+            let wish = wish.clone();
+            Box::pin(async move {
+                let members = store.lock_members(&[actor]).await?;
+                let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                let expires_at = match check_invitation(own, &wish, now) {
+                    Ok(end) => end,
+                    Err(errors) => return Ok(Err(errors.into())),
+                };
+                if store.open_invitation_count(now).await? >= MAX_INVITATIONS {
+                    return Ok(Err(AccessError::TooMany.into()));
+                }
+                let (secret, row) = new_invitation((store.account_id(), actor), wish, expires_at, now);
+                store.add_invitation(row.clone()).await?;
+                Ok(Ok((secret, row)))
+            })
+        })
+        .await
+}
+
+/// Ends an invitation. One that has ended, or was accepted, stays as it is.
+pub(crate) async fn revoke(
+    store: &AccountStore,
+    actor: UserId,
+    identifier: String,
+    now: Timestamp,
+) -> Outcome<Model> {
+    store
+        .write(move |store| {
+            let identifier = identifier.clone();
+            Box::pin(async move {
+                let members = store.lock_members(&[actor]).await?;
+                let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                let Some(invitation) = store.invitation(&identifier).await? else {
+                    return Ok(Err(Refusal::NotFound));
+                };
+                if !manages(own, invitation.role) {
+                    return Ok(Err(AccessError::AboveOwnRole.into()));
+                }
+                store.revoke_invitation(invitation.id, now).await?;
+                // As it is now, whoever was faster.
+                Ok(store.invitation(&identifier).await?.ok_or(Refusal::NotFound))
+            })
+        })
+        .await
+}
+
+/// An invitation that is not stored yet. It has the form of a token, with a secret of the same length.
+pub(super) fn new_invitation(
+    (account_id, invited_by): (AccountId, UserId),
+    wish: InvitationWish,
+    expires_at: Timestamp,
+    now: Timestamp,
+) -> (ApiToken, Model) {
+    let secret = ApiToken::generate(&mut rand::rng());
+    let row = Model {
+        id: InvitationId(Uuid::now_v7()),
+        identifier: secret.identifier().to_owned(),
+        secret_hash: secret.secret_hash().to_vec(),
+        account_id,
+        name: wish.name.map(|name| name.to_string()),
+        label: wish.label,
+        role: wish.grant.role,
+        ends_at: wish.grant.ends_at,
+        invited_by,
+        created_at: now,
+        expires_at,
+        revoked_at: None,
+        accepted_at: None,
+        accepted_by: None,
+    };
+    (secret, row)
+}

@@ -1,0 +1,211 @@
+//! Invitations: those of one account; and accepted by a user, who finds them by their secret.
+
+use entity::{
+    Timestamp,
+    ids::{AccountId, InvitationId, UserId},
+    invitation::{Column, Entity, Model},
+    membership,
+};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, Condition, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter, TransactionTrait,
+    sea_query::{Expr, OnConflict},
+};
+use uuid::Uuid;
+
+use super::{
+    connect::IMMEDIATE,
+    error::StoreError,
+    identity::SystemStore,
+    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    scoped::AccountStore,
+    user::UserStore,
+};
+use crate::domain::{
+    access::{AccessError, MAX_MEMBERS, is_over},
+    role::manages,
+    token::ApiToken,
+};
+
+/// Who made what was made on the command line.
+pub(crate) const OPERATOR: UserId = UserId(Uuid::nil());
+
+/// The orders invitations can be listed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InvitationSort {
+    /// The invitation that was made last comes first.
+    NewestFirst,
+}
+
+impl Sort for InvitationSort {
+    type Entity = Entity;
+
+    fn name(self) -> &'static str {
+        "invitation_created_at:desc"
+    }
+
+    fn columns(self) -> Vec<Column> {
+        vec![Column::CreatedAt, Column::Id]
+    }
+
+    fn descending(self) -> bool {
+        true
+    }
+
+    fn accepts(self, key: &Key) -> bool {
+        matches!(key.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
+    }
+
+    fn key(self, row: &Model) -> Key {
+        Key(vec![row.created_at.into(), row.id.into()])
+    }
+}
+
+/// Those that can still be accepted.
+fn open(now: Timestamp) -> Condition {
+    Condition::all()
+        .add(Column::AcceptedAt.is_null())
+        .add(Column::RevokedAt.is_null())
+        .add(Column::ExpiresAt.gt(now))
+}
+
+impl AccountStore {
+    /// A page of the account's invitations, whatever became of them.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.invitation.page", skip_all)]
+    pub async fn invitation_page(
+        &self,
+        sort: InvitationSort,
+        request: &PageRequest,
+    ) -> Result<Page<Model>, StoreError> {
+        page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+    }
+
+    /// How many invitations the account ever made.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.invitation.count", skip_all)]
+    pub async fn invitation_count(&self) -> Result<u64, StoreError> {
+        Ok(self.select::<Entity>().count(&self.reads()).await?)
+    }
+
+    /// How many of them can still be accepted.
+    pub(crate) async fn open_invitation_count(&self, now: Timestamp) -> Result<u64, StoreError> {
+        Ok(self.select::<Entity>().filter(open(now)).count(&self.writes()).await?)
+    }
+
+    /// The invitation of the account with this public half.
+    pub(crate) async fn invitation(&self, identifier: &str) -> Result<Option<Model>, StoreError> {
+        let select = self.select::<Entity>().filter(Column::Identifier.eq(identifier));
+        Ok(select.one(&self.writes()).await?)
+    }
+
+    /// Adds an invitation.
+    pub(crate) async fn add_invitation(&self, invitation: Model) -> Result<(), StoreError> {
+        self.insert::<Entity>(vec![invitation], &OnConflict::new().do_nothing().to_owned()).await?;
+        Ok(())
+    }
+
+    /// Ends an invitation, unless it has ended already.
+    pub(crate) async fn revoke_invitation(&self, id: InvitationId, now: Timestamp) -> Result<(), StoreError> {
+        self.update::<Entity>()
+            .col_expr(Column::RevokedAt, Expr::val(now))
+            .filter(Column::Id.eq(id))
+            .filter(Column::RevokedAt.is_null())
+            .filter(Column::AcceptedAt.is_null())
+            .exec(&self.writes())
+            .await?;
+        Ok(())
+    }
+}
+
+impl SystemStore {
+    /// Adds an invitation, as an operator makes it.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn add_invitation(&self, invitation: Model) -> Result<(), StoreError> {
+        invitation.into_active_model().reset_all().insert(&self.pools.writer).await?;
+        Ok(())
+    }
+}
+
+impl UserStore {
+    /// Makes the user a member as an invitation says, which is used up by that. Of one that was not for the user, or not
+    /// any more, nothing else is told.
+    ///
+    /// # Errors
+    /// When the database does not answer; nothing is changed then.
+    #[tracing::instrument(name = "store.invitation.accept", skip_all)]
+    pub async fn accept_invitation(
+        &self,
+        shown: &ApiToken,
+        user_name: &str,
+        now: Timestamp,
+    ) -> Result<Result<AccountId, AccessError>, StoreError> {
+        let transaction = self.writer().begin_with_options(IMMEDIATE).await?;
+        let accepted = accept(&transaction, (self.user(), user_name), shown, now).await?;
+        if accepted.is_ok() {
+            transaction.commit().await?;
+        } else {
+            transaction.rollback().await?;
+        }
+        Ok(accepted)
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an invitation is looked up by who is no member of its account yet"
+)]
+async fn accept(
+    transaction: &DatabaseTransaction,
+    (user_id, user_name): (UserId, &str),
+    shown: &ApiToken,
+    now: Timestamp,
+) -> Result<Result<AccountId, AccessError>, StoreError> {
+    let found = Entity::find().filter(Column::Identifier.eq(shown.identifier())).one(transaction).await?;
+    // Compared in any case, so that the time taken does not tell an unknown identifier from a wrong secret.
+    let hash = shown.secret_hash();
+    let matches = hash.matches(found.as_ref().map_or(&[0; 32], |found| found.secret_hash.as_slice()));
+    let meant = found.filter(|found| matches && found.name.as_ref().is_none_or(|name| name == user_name));
+    let Some(Model { id, account_id, role, ends_at, invited_by, .. }) = meant else {
+        return Ok(Err(AccessError::NoInvitation));
+    };
+    // Whoever does this for the same invitation at the same time waits here, and finds it used.
+    let used = Entity::update_many()
+        .col_expr(Column::AcceptedAt, Expr::val(now))
+        .col_expr(Column::AcceptedBy, Expr::val(user_id))
+        .filter(Column::Id.eq(id))
+        .filter(open(now))
+        .exec(transaction)
+        .await?;
+    // Nobody gives more than they have, also not when it is taken: whoever invited may have been removed since.
+    let inviter = membership::Entity::find_by_id((account_id, invited_by)).one(transaction).await?;
+    let still_gives = invited_by == OPERATOR || inviter.is_some_and(|inviter| manages(inviter.role, role));
+    if used.rows_affected != 1 || !still_gives || is_over(ends_at, now) {
+        return Ok(Err(AccessError::NoInvitation));
+    }
+    let members = membership::Entity::find().filter(membership::Column::AccountId.eq(account_id));
+    if members.count(transaction).await? >= MAX_MEMBERS {
+        return Ok(Err(AccessError::TooMany));
+    }
+    match membership::Entity::find_by_id((account_id, user_id)).one(transaction).await? {
+        Some(member) if !is_over(member.ends_at, now) => return Ok(Err(AccessError::AlreadyMember)),
+        // A guest comes back, and the guest's tokens do.
+        Some(member) => {
+            let mut member = member.into_active_model();
+            member.role = sea_orm::Set(role);
+            member.ends_at = sea_orm::Set(ends_at);
+            member.update(transaction).await?;
+        }
+        None => {
+            let member = membership::Model { account_id, user_id, role, created_at: now, ends_at };
+            member.into_active_model().reset_all().insert(transaction).await?;
+        }
+    }
+    Ok(Ok(account_id))
+}

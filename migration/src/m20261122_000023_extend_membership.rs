@@ -1,0 +1,63 @@
+//! Guests, whose memberships end, and which of several accounts is meant when none is named.
+
+use sea_orm_migration::{prelude::*, schema};
+
+use crate::tenant::change_words;
+
+#[derive(DeriveMigrationName)]
+pub(crate) struct Migration;
+
+const BEFORE: [&str; 4] = ["owner", "admin", "member", "viewer"];
+const AFTER: [&str; 5] = ["owner", "admin", "member", "viewer", "guest"];
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let ends_at = schema::big_integer_null("ends_at").take();
+        manager.alter_table(Table::alter().table("memberships").add_column(ends_at).take()).await?;
+        change_words(manager, ("memberships", "role"), &BEFORE, &AFTER).await?;
+        // What the accounts of a user are found by, before one of them is known.
+        manager
+            .create_index(
+                Index::create()
+                    .name("memberships_user_idx")
+                    .table("memberships")
+                    .col("user_id")
+                    .col("account_id")
+                    .take(),
+            )
+            .await?;
+        manager
+            .create_table(
+                Table::create()
+                    .table("default_accounts")
+                    .col(schema::uuid("user_id").primary_key())
+                    .col(schema::uuid("account_id"))
+                    // With the membership it is gone.
+                    .foreign_key(
+                        ForeignKey::create()
+                            .name("default_accounts_membership_fkey")
+                            .from_tbl("default_accounts")
+                            .from_col("account_id")
+                            .from_col("user_id")
+                            .to_tbl("memberships")
+                            .to_col("account_id")
+                            .to_col("user_id")
+                            .on_delete(ForeignKeyAction::Cascade),
+                    )
+                    .take(),
+            )
+            .await
+    }
+
+    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        manager.drop_table(Table::drop().table("default_accounts").take()).await?;
+        manager
+            .drop_index(Index::drop().name("memberships_user_idx").table("memberships").to_owned())
+            .await?;
+        // Nobody else's memberships end: guests would stay for ever.
+        manager.get_connection().execute_unprepared("DELETE FROM memberships WHERE role = 'guest'").await?;
+        change_words(manager, ("memberships", "role"), &AFTER, &BEFORE).await?;
+        manager.alter_table(Table::alter().table("memberships").drop_column("ends_at").take()).await
+    }
+}

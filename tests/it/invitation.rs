@@ -1,0 +1,232 @@
+//! Invitations: shown once, accepted once, and by nobody else.
+
+use entity::membership::Role;
+use galvo::domain::access::{Grant, InvitationWish};
+use harness::{Member, SigningKey, TestApp, claims, shared_jwt_config};
+use sea_orm::EntityTrait;
+use serde_json::{Value, json};
+
+const INVITE: &str = "mutation($input: InviteMemberInput!) { result: inviteMember(input: $input) {
+    secret invitation { identifier name label role until createdAt expiresAt isOpen invitedBy { name } }
+    userErrors { field code } } }";
+
+const REVOKE: &str = "mutation($identifier: String!) { result: revokeInvitation(identifier: $identifier) {
+    invitation { revokedAt acceptedAt isOpen } userErrors { field code } } }";
+
+const ACCEPT: &str = "mutation($secret: String!) { result: acceptInvitation(secret: $secret) {
+    membership { slug role until isDefault } userErrors { field code message } } }";
+
+const LIST: &str = "{ viewer { account { invitations { totalCount
+    nodes { identifier label isOpen acceptedBy { name } acceptedAt revokedAt } } } } }";
+
+async fn result(member: &Member, query: &str, variables: Value) -> Value {
+    member.query(query, variables).await["result"].take()
+}
+
+async fn invite(member: &Member, input: Value) -> String {
+    let made = result(member, INVITE, json!({ "input": input })).await;
+    assert_eq!(made["userErrors"], json!([]), "{made}");
+    made["secret"].as_str().unwrap().to_owned()
+}
+
+async fn accept(member: &Member, secret: &str) -> Value {
+    result(member, ACCEPT, json!({ "secret": secret })).await
+}
+
+/// What everybody is told whose invitation it is not, or not any more.
+fn invalid() -> Value {
+    json!({ "membership": null, "userErrors": [{ "field": "secret", "code": "INVITATION_INVALID",
+        "message": "there is no such invitation, or not for you, or not any more" }] })
+}
+
+/// Somebody with an account of their own, as the issuer knows them.
+async fn user(app: &TestApp, name: &str) -> Member {
+    app.account(name).await;
+    app.link(name, name).await;
+    app.bearer(SigningKey::Shared.sign(None, &claims(name)), None)
+}
+
+async fn start() -> TestApp {
+    TestApp::start_with(|serve| serve.jwt = Some(shared_jwt_config())).await
+}
+
+#[tokio::test]
+async fn an_invitation_makes_a_member_once() {
+    let app = start().await;
+    let owner = app.account("team").await;
+    let (ada, bob) = (user(&app, "ada").await, user(&app, "bob").await);
+    let input = json!({ "role": "MEMBER", "label": "ada@example.com" });
+    let made = result(&owner, INVITE, json!({ "input": input })).await;
+    let secret = made["secret"].as_str().unwrap().to_owned();
+    let identifier = secret.split('-').next().unwrap();
+    let expected = json!({ "identifier": identifier, "name": null, "label": "ada@example.com", "role": "MEMBER",
+        "until": null, "createdAt": "2026-11-20T12:00:00+00:00", "expiresAt": "2026-11-27T12:00:00+00:00",
+        "isOpen": true, "invitedBy": { "name": "team" } });
+    assert_eq!(made["invitation"], expected);
+    let rows = entity::invitation::Entity::find().all(&app.database.connection().await).await.unwrap();
+    assert!(
+        !format!("{rows:?}").contains(secret.split_once('-').unwrap().1),
+        "the secret is stored in clear"
+    );
+
+    app.set_clock("2026-11-20T12:00:01Z");
+    let half = secret[..secret.len() - 1].to_owned();
+    for wrong in ["", "x", "nobody-x", identifier, &format!("{identifier}-x"), &half, &"x-".repeat(500)] {
+        assert_eq!(accept(&ada, wrong).await, invalid(), "{wrong}");
+    }
+    let accepted = accept(&ada, &secret).await;
+    let membership = json!({ "slug": "team", "role": "MEMBER", "until": null, "isDefault": false });
+    assert_eq!(accepted, json!({ "membership": membership, "userErrors": [] }));
+    let there = app.bearer(ada.secret().to_owned(), Some("team"));
+    let told = there.query("{ viewer { account { slug } scopes } }", json!({})).await;
+    assert_eq!(told["viewer"], json!({ "account": { "slug": "team" }, "scopes": ["INGEST", "READ"] }));
+    for member in [&ada, &bob] {
+        assert_eq!(accept(member, &secret).await, invalid(), "it was used");
+    }
+    let listed = owner.query(LIST, json!({})).await["viewer"]["account"]["invitations"].take();
+    let node = json!({ "identifier": identifier, "label": "ada@example.com", "isOpen": false,
+        "acceptedBy": { "name": "ada" }, "acceptedAt": "2026-11-20T12:00:01+00:00", "revokedAt": null });
+    assert_eq!(listed, json!({ "totalCount": 1, "nodes": [node] }));
+    // Who is a member needs none, and does not use it up.
+    let another = invite(&owner, json!({ "role": "ADMIN" })).await;
+    let refused = accept(&ada, &another).await;
+    assert_eq!(refused["userErrors"][0]["code"], "ALREADY_MEMBER");
+    assert_eq!(accept(&bob, &another).await["membership"]["role"], "ADMIN");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn of_several_who_show_it_at_once_one_comes_in() {
+    let app = start().await;
+    let owner = app.account("team").await;
+    let mut users = Vec::new();
+    for number in 0..6 {
+        users.push(user(&app, &format!("user-{number}")).await);
+    }
+    let secret = invite(&owner, json!({ "role": "VIEWER" })).await;
+    let all = futures::future::join_all(users.iter().map(|user| accept(user, &secret))).await;
+    let came_in = all.iter().filter(|answer| answer["membership"]["slug"] == "team").count();
+    assert_eq!(came_in, 1, "{all:?}");
+    assert_eq!(all.iter().filter(|answer| **answer == invalid()).count(), 5, "{all:?}");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn an_invitation_that_has_ended_in_any_way_is_none() {
+    let app = start().await;
+    let owner = app.account("team").await;
+    app.join("carl", "team", Role::Admin, None).await;
+    app.link("carl", "carl").await;
+    let carl = app.bearer(SigningKey::Shared.sign(None, &claims("carl")), None);
+    let ada = user(&app, "ada").await;
+    // For somebody else, whoever that is.
+    let for_bob = invite(&owner, json!({ "name": "bob", "role": "VIEWER" })).await;
+    assert_eq!(accept(&ada, &for_bob).await, invalid());
+    // Revoked.
+    let revoked = invite(&owner, json!({ "role": "VIEWER" })).await;
+    let identifier = json!({ "identifier": revoked.split('-').next().unwrap() });
+    let ended = json!({ "revokedAt": "2026-11-20T12:00:00+00:00", "acceptedAt": null, "isOpen": false });
+    let expected = json!({ "invitation": ended, "userErrors": [] });
+    assert_eq!(result(&carl, REVOKE, identifier.clone()).await, expected);
+    assert_eq!(result(&owner, REVOKE, identifier).await, expected, "again changes nothing");
+    assert_eq!(accept(&ada, &revoked).await, invalid());
+    // Expired.
+    let input = json!({ "role": "VIEWER", "expiresAt": "2026-11-20T12:01:00Z" });
+    let short = invite(&owner, input).await;
+    // As a guest whose time is over before the invitation's is.
+    let guest = invite(&owner, json!({ "role": "GUEST", "until": "2026-11-20T12:01:00Z" })).await;
+    app.set_clock("2026-11-20T12:01:00Z");
+    assert_eq!(accept(&ada, &short).await, invalid());
+    assert_eq!(accept(&ada, &guest).await, invalid());
+    // Of somebody who may not invite so any more.
+    let by_carl = invite(&carl, json!({ "role": "VIEWER" })).await;
+    let (accounts, team, name) = (app.accounts(), "team".parse().unwrap(), "carl".parse().unwrap());
+    let demoted = Grant { role: Role::Member, ends_at: None };
+    accounts.change_user(&name, &team, Some(demoted)).await.unwrap();
+    assert_eq!(accept(&ada, &by_carl).await, invalid());
+    let restored = Grant { role: Role::Admin, ends_at: None };
+    accounts.change_user(&name, &team, Some(restored)).await.unwrap();
+    assert_eq!(accept(&ada, &by_carl).await["membership"]["slug"], "team");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_invites_to_more_than_they_have() {
+    let app = start().await;
+    let owner = app.account("team").await;
+    let tokens = async |role: Role, name: &str| {
+        app.join(name, "team", role, None).await;
+        app.link(name, name).await;
+        app.bearer(SigningKey::Shared.sign(None, &claims(name)), None)
+    };
+    let (carl, dora) = (tokens(Role::Admin, "carl").await, tokens(Role::Member, "dora").await);
+    for (by, input, wrong) in [
+        (&carl, json!({ "role": "OWNER" }), json!([["role", "ABOVE_OWN_ROLE"]])),
+        (&owner, json!({ "role": "GUEST" }), json!([["until", "END_MISSING"]])),
+        (
+            &owner,
+            json!({ "role": "VIEWER", "until": "2026-12-01T00:00:00Z" }),
+            json!([["until", "END_NOT_TAKEN"]]),
+        ),
+        (&owner, json!({ "role": "VIEWER", "name": "Not a name" }), json!([["name", "NAME_INVALID"]])),
+        (
+            &owner,
+            json!({ "role": "VIEWER", "label": "x".repeat(201), "expiresAt": "2026-11-20T12:00:00Z" }),
+            json!([["label", "LABEL_INVALID"], ["expiresAt", "EXPIRED"]]),
+        ),
+        (
+            &owner,
+            json!({ "role": "VIEWER", "expiresAt": "2026-12-20T12:00:01Z" }),
+            json!([["expiresAt", "TOO_LATE"]]),
+        ),
+    ] {
+        let refused = result(by, INVITE, json!({ "input": input })).await;
+        assert!(refused["secret"].is_null() && refused["invitation"].is_null(), "{input}: {refused}");
+        let errors = refused["userErrors"].as_array().unwrap().iter();
+        let errors = json!(errors.map(|error| json!([error["field"], error["code"]])).collect::<Vec<_>>());
+        assert_eq!(errors, wrong, "{input}");
+    }
+    let of_owner = invite(&owner, json!({ "role": "OWNER" })).await;
+    let identifier = json!({ "identifier": of_owner.split('-').next().unwrap() });
+    let refused = result(&carl, REVOKE, identifier.clone()).await;
+    assert_eq!(refused["userErrors"], json!([{ "field": "identifier", "code": "ABOVE_OWN_ROLE" }]));
+    for (query, variables) in [(INVITE, json!({ "input": { "role": "VIEWER" } })), (REVOKE, identifier)] {
+        let answer = dora.ask(query, variables).await;
+        assert_eq!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN", "{answer}");
+    }
+    let answer = dora.ask(LIST, json!({})).await;
+    assert_eq!(answer["data"]["viewer"]["account"]["invitations"], Value::Null);
+    assert_eq!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN", "{answer}");
+    for nothing in ["nobody", "", "x-y", "a\u{0}b", &"x".repeat(100)] {
+        let answer = owner.ask(REVOKE, json!({ "identifier": nothing })).await;
+        assert_eq!(answer["errors"][0]["extensions"]["code"], "NOT_FOUND", "{nothing}: {answer}");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_guest_who_is_invited_again_comes_back() {
+    let app = start().await;
+    let owner = app.account("team").await;
+    let ada = user(&app, "ada").await;
+    app.set_clock("2026-11-20T12:00:01Z");
+    let first = invite(&owner, json!({ "role": "GUEST", "until": "2026-11-20T12:01:00Z" })).await;
+    assert_eq!(accept(&ada, &first).await["membership"]["until"], "2026-11-20T12:01:00+00:00");
+    app.set_clock("2026-11-20T12:01:00Z");
+    let again =
+        invite(&owner, json!({ "role": "GUEST", "until": "2026-11-20T12:03:00Z", "name": "ada" })).await;
+    let expected =
+        json!({ "slug": "team", "role": "GUEST", "until": "2026-11-20T12:03:00+00:00", "isDefault": false });
+    assert_eq!(accept(&ada, &again).await, json!({ "membership": expected, "userErrors": [] }));
+    // An operator's invitation is good without anybody who made it.
+    let wish = InvitationWish {
+        name: None,
+        label: String::new(),
+        grant: Grant { role: Role::Owner, ends_at: None },
+        expires_at: None,
+    };
+    let by_operator = app.accounts().invite(&"team".parse().unwrap(), wish).await.unwrap().reveal();
+    let bob = user(&app, "bob").await;
+    assert_eq!(accept(&bob, &by_operator).await["membership"]["role"], "OWNER");
+    app.stop().await;
+}

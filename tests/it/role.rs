@@ -1,0 +1,341 @@
+//! Who may do what: every mutation and every route, for every role. The tables are written by hand, and one that is
+//! missing in them fails the test.
+
+use std::collections::BTreeSet;
+
+use async_graphql_parser::{
+    parse_schema,
+    types::{TypeKind, TypeSystemDefinition},
+};
+use entity::{api_token::Scope, membership::Role};
+use galvo::domain::access::{Grant, InvitationWish};
+use harness::{
+    Member, ReportBuilder, SigningKey, TestApp, claims, error, shared_jwt_config, task_group, uuid,
+};
+use reqwest::{Method, header};
+use serde_json::{Value, json};
+
+const ROLES: [(Role, &str); 5] = [
+    (Role::Owner, "owner"),
+    (Role::Admin, "admin"),
+    (Role::Member, "member"),
+    (Role::Viewer, "viewer"),
+    (Role::Guest, "guest"),
+];
+
+/// Nothing speaks against it.
+const DONE: &str = "";
+const FORBIDDEN: &str = "FORBIDDEN";
+
+/// Those who decide on everything but owners may do it.
+const ADMINS: [&str; 5] = [DONE, DONE, FORBIDDEN, FORBIDDEN, FORBIDDEN];
+/// Everybody may.
+const ALL: [&str; 5] = [DONE; 5];
+
+/// What is done with a role above that of an admin.
+const fn owners(otherwise: &str) -> [&str; 5] {
+    [DONE, otherwise, FORBIDDEN, FORBIDDEN, FORBIDDEN]
+}
+
+/// Mutations, and what comes of them for an owner, an admin, a member, a viewer and a guest. Words in brackets stand for
+/// what there is in an account of each of them.
+const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
+    ("setDesiredState", "(cluster: <CLUSTER>, state: STOPPED) { cluster { id } }", ADMINS),
+    ("setClusterTags", "(cluster: <CLUSTER>, tags: [{ key: \"team\" }]) { userErrors { message } }", ADMINS),
+    ("setClusterNotes", "(cluster: <CLUSTER>, text: \"a note\") { userErrors { message } }", ADMINS),
+    ("setErrorGroupStatus", "(group: <GROUP>, status: IGNORED) { errorGroup { id } }", ADMINS),
+    ("setIdlePolicy", "(input: { mode: OBSERVE }) { userErrors { message } }", ADMINS),
+    ("setCostRate", "(input: { validFrom: \"2026-11-20\" }) { userErrors { message } }", ADMINS),
+    ("deleteCostRate", "(validFrom: \"2026-11-20\") { userErrors { message } }", ADMINS),
+    ("setDataPolicy", "(input: { class: LOGS, accepted: false }) { userErrors { code } }", ADMINS),
+    (
+        "createToken",
+        "(input: { user: <TARGET>, scopes: [READ], expiresAt: <END> }) { userErrors { code } }",
+        ADMINS,
+    ),
+    (
+        "createToken",
+        "(input: { user: <OWNER>, scopes: [READ], expiresAt: <END> }) { userErrors { code } }",
+        owners("MEMBER_ABOVE"),
+    ),
+    ("revokeToken", "(identifier: <TOKEN>) { userErrors { code } }", ADMINS),
+    ("addMember", "(input: { name: \"new\", role: VIEWER }) { userErrors { code } }", ADMINS),
+    ("addMember", "(input: { name: \"helper\", role: GUEST, until: <END> }) { userErrors { code } }", ADMINS),
+    (
+        "addMember",
+        "(input: { name: \"new-owner\", role: OWNER }) { userErrors { code } }",
+        owners("ABOVE_OWN_ROLE"),
+    ),
+    ("inviteMember", "(input: { role: MEMBER }) { userErrors { code } }", ADMINS),
+    ("inviteMember", "(input: { role: OWNER }) { userErrors { code } }", owners("ABOVE_OWN_ROLE")),
+    ("revokeInvitation", "(identifier: <INVITATION>) { userErrors { code } }", ADMINS),
+    ("setMemberRole", "(user: <TARGET>, role: ADMIN) { userErrors { code } }", ADMINS),
+    ("setMemberRole", "(user: <TARGET>, role: OWNER) { userErrors { code } }", owners("ABOVE_OWN_ROLE")),
+    ("setMemberRole", "(user: <OWNER>, role: OWNER) { userErrors { code } }", owners("MEMBER_ABOVE")),
+    ("removeMember", "(user: <OTHER>) { userErrors { code } }", ADMINS),
+    ("removeMember", "(user: <OWNER>) { userErrors { code } }", owners("MEMBER_ABOVE")),
+    ("setDefaultAccount", "(slug: <ACCOUNT>) { memberships { slug } }", ALL),
+    ("acceptInvitation", "(secret: <SECRET>) { userErrors { code } }", ALL),
+];
+
+/// What only the user does, whatever the role, and therefore no API token.
+const OF_THE_USER: [&str; 2] = ["setDefaultAccount", "acceptInvitation"];
+
+/// Lists that are for those who decide on members, as `Account` has them.
+const LISTS: [&str; 3] = ["members", "tokens", "invitations"];
+
+/// Routes, what is sent there, and the status for an owner, an admin, a member, a viewer, a guest and somebody without a
+/// token. Those that the description of the routes does not have are at the end.
+const ROUTES: &[(&str, Sent, [u16; 6])] = &[
+    ("DELETE /api/v1/api-tokens/{identifier}/revoke", Sent::Nothing, [404, 404, 404, 404, 404, 401]),
+    ("GET /api/v1/api-tokens/", Sent::Nothing, [200, 200, 200, 200, 200, 401]),
+    // Of browsers that are signed in, which none of them is.
+    ("GET /api/v1/session", Sent::Nothing, [401; 6]),
+    ("GET /api/v2/analytics/preload", Sent::Nothing, [200; 6]),
+    ("GET /api/v2/user/account/{workspace}/usage", Sent::Nothing, [200, 200, 200, 200, 200, 401]),
+    ("GET /api/v2/user/me", Sent::Nothing, [200, 200, 200, 200, 200, 401]),
+    ("GET /api/v2/user/me/memberships", Sent::Nothing, [200, 200, 200, 200, 200, 401]),
+    ("GET /healthz", Sent::Nothing, [200; 6]),
+    ("GET /readyz", Sent::Nothing, [200; 6]),
+    ("POST /api/v1/api-tokens-no-user/", Sent::Form, [201; 6]),
+    ("POST /api/v1/api-tokens/", Sent::Json("{}"), [201, 201, 201, 201, 201, 401]),
+    ("POST /api/v1/reports", Sent::Report, [200, 200, 200, 403, 403, 401]),
+    (
+        "POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}",
+        Sent::Span,
+        [200, 200, 200, 403, 403, 401],
+    ),
+    (
+        "POST /api/v2/interactions/interaction",
+        Sent::Json("{\"action\": \"x\"}"),
+        [200, 200, 200, 200, 200, 401],
+    ),
+    // Pages, which end in the one to sign in on for who is not signed in there. The form of that one is tried in
+    // `password.rs`, since what fails is slowed.
+    ("GET /sign-in", Sent::Nothing, [200; 6]),
+    ("GET /password", Sent::Nothing, [200; 6]),
+    ("GET /activate-token?id=x", Sent::Nothing, [200; 6]),
+    ("POST /sign-out", Sent::Form, [200; 6]),
+    ("POST /password", Sent::Form, [200; 6]),
+    ("POST /activate-token?id=x", Sent::Form, [200; 6]),
+    ("GET /sign-in/oidc", Sent::Nothing, [404; 6]),
+    ("GET /sign-in/oidc/callback?code=x&state=y", Sent::Nothing, [404; 6]),
+    ("GET /", Sent::Nothing, [200; 6]),
+    ("GET /graphql/assets/graphiql-init.js", Sent::Nothing, [200; 6]),
+    ("GET /api/v1/openapi.json", Sent::Nothing, [200; 6]),
+    ("GET /graphql?query={__typename}", Sent::Nothing, [200, 200, 200, 200, 200, 401]),
+    ("POST /graphql", Sent::Query, [200, 200, 200, 200, 200, 401]),
+];
+
+/// Routes that the description does not have, because they speak no REST or are there for whoever looks.
+const UNDESCRIBED: usize = 13;
+
+#[derive(Clone, Copy, Debug)]
+enum Sent {
+    Nothing,
+    Form,
+    Json(&'static str),
+    Report,
+    Span,
+    Query,
+}
+
+#[test]
+fn every_mutation_and_route_has_a_row() {
+    let mut mutations = BTreeSet::new();
+    for definition in parse_schema(galvo::graphql::Schema::build().sdl()).unwrap().definitions {
+        let TypeSystemDefinition::Type(definition) = definition else { continue };
+        if let (TypeKind::Object(object), "Mutation") =
+            (&definition.node.kind, definition.node.name.node.as_str())
+        {
+            mutations.extend(object.fields.iter().map(|field| field.node.name.node.to_string()));
+        }
+    }
+    let rows: BTreeSet<String> = MUTATIONS.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    assert_eq!(rows, mutations);
+
+    let openapi = serde_json::to_value(galvo::http::openapi()).unwrap();
+    let paths = openapi["paths"].as_object().unwrap().iter();
+    let routes: BTreeSet<String> = paths
+        .flat_map(|(path, methods)| {
+            methods.as_object().unwrap().keys().map(move |method| format!("{} {path}", method.to_uppercase()))
+        })
+        .collect();
+    let described = &ROUTES[..ROUTES.len() - UNDESCRIBED];
+    assert_eq!(described.iter().map(|(route, ..)| (*route).to_owned()).collect::<BTreeSet<_>>(), routes);
+}
+
+/// An account for somebody with a role, who has not done anything there yet.
+struct World {
+    actor: Member,
+    slug: String,
+    cluster: i64,
+    words: Vec<(&'static str, Value)>,
+}
+
+/// The credentials with which somebody acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Jwt,
+    ApiToken,
+}
+
+impl World {
+    async fn of(app: &TestApp, role: Role, name: &str, by: By) -> Self {
+        let slug = format!("{name}-{by:?}").to_lowercase();
+        let owner = app.account(&slug).await;
+        let report = ReportBuilder::new("Scheduler-1", 1)
+            .with("/task_groups", json!([task_group(10, "load", 4)]))
+            .with("/errors", json!([error(20, 10, 1)]))
+            .build();
+        let cluster = owner.reported(&report).await;
+        let named = |what: &str| format!("{what}-of-{slug}");
+        for what in ["target", "other"] {
+            app.join(&named(what), &slug, Role::Viewer, None).await;
+        }
+        let until = (role == Role::Guest).then_some("2026-12-01T00:00:00Z");
+        app.join(&named("actor"), &slug, role, until).await;
+        let actor = match by {
+            By::Jwt => {
+                app.link(&named("actor"), &slug).await;
+                app.bearer(SigningKey::Shared.sign(None, &claims(&slug)), None)
+            }
+            By::ApiToken => {
+                let scopes: &[Scope] = match role {
+                    Role::Owner | Role::Admin => &[Scope::Ingest, Scope::Read, Scope::Admin],
+                    Role::Member => &[Scope::Ingest, Scope::Read],
+                    Role::Viewer | Role::Guest => &[Scope::Read],
+                };
+                app.bearer(app.token_of(&named("actor"), &slug, scopes).await, None)
+            }
+        };
+        let query = "{ viewer { account { members { nodes { user { id name } } }
+            clusters { nodes { id errors { nodes { group { id } } } } } } } }";
+        let account = owner.query(query, json!({})).await["viewer"]["account"].take();
+        let user = |name: &str| {
+            let members = account["members"]["nodes"].as_array().unwrap();
+            members.iter().find(|node| node["user"]["name"] == name).unwrap()["user"]["id"].clone()
+        };
+        let token = app.token_of(&named("target"), &slug, &[Scope::Read]).await;
+        let invite = async |account: &str| {
+            let grant = Grant { role: Role::Viewer, ends_at: None };
+            let wish = InvitationWish { name: None, label: String::new(), grant, expires_at: None };
+            app.accounts().invite(&account.parse().unwrap(), wish).await.unwrap()
+        };
+        let node = &account["clusters"]["nodes"][0];
+        let words = vec![
+            ("CLUSTER", node["id"].clone()),
+            ("GROUP", node["errors"]["nodes"][0]["group"]["id"].clone()),
+            ("TARGET", user(&named("target"))),
+            ("OTHER", user(&named("other"))),
+            ("OWNER", user(&slug)),
+            ("TOKEN", json!(token.split('-').next().unwrap())),
+            ("INVITATION", json!(invite(&slug).await.identifier())),
+            ("SECRET", json!(invite("elsewhere").await.reveal())),
+            ("ACCOUNT", json!(slug)),
+            ("END", json!("2026-11-20T12:04:00Z")),
+        ];
+        Self { actor, slug, cluster, words }
+    }
+
+    /// The code of what speaks against a mutation.
+    async fn outcome(&self, mutation: &str, arguments: &str) -> String {
+        let mut document = format!("mutation {{ result: {mutation}{arguments} }}");
+        for (word, value) in &self.words {
+            document = document.replace(&format!("<{word}>"), &value.to_string());
+        }
+        let answer = self.actor.ask(&document, json!({})).await;
+        let codes = [
+            &answer["errors"][0]["extensions"]["code"],
+            &answer["data"]["result"]["userErrors"][0]["code"],
+            &answer["data"]["result"]["userErrors"][0]["message"],
+        ];
+        codes.into_iter().find_map(Value::as_str).unwrap_or_default().to_owned()
+    }
+}
+
+async fn start() -> TestApp {
+    let app = TestApp::start_with(|serve| serve.jwt = Some(shared_jwt_config())).await;
+    app.account("elsewhere").await;
+    app
+}
+
+#[tokio::test]
+async fn a_role_changes_what_it_says() {
+    let app = start().await;
+    for by in [By::Jwt, By::ApiToken] {
+        for (column, (role, name)) in ROLES.into_iter().enumerate() {
+            let world = World::of(&app, role, name, by).await;
+            for (mutation, arguments, expected) in MUTATIONS {
+                let of_the_user = by == By::ApiToken && OF_THE_USER.contains(mutation);
+                let expected = if of_the_user { FORBIDDEN } else { expected[column] };
+                let outcome = world.outcome(mutation, arguments).await;
+                assert_eq!(outcome, expected, "{name} by {by:?}: {mutation}{arguments}");
+            }
+        }
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_role_reads_what_it_says() {
+    let app = start().await;
+    for by in [By::Jwt, By::ApiToken] {
+        for (column, (role, name)) in ROLES.into_iter().enumerate() {
+            let World { actor, slug, .. } = World::of(&app, role, name, by).await;
+            for list in LISTS {
+                let query = format!("{{ viewer {{ account {{ slug {list} {{ totalCount }} }} }} }}");
+                let answer = actor.ask(&query, json!({})).await;
+                let code = answer["errors"][0]["extensions"]["code"].as_str().unwrap_or_default();
+                assert_eq!(code, ADMINS[column], "{name} by {by:?}: {list}");
+                assert_eq!(answer["data"]["viewer"]["account"]["slug"], json!(slug), "{name}: {list}");
+                let told = answer["data"]["viewer"]["account"][list]["totalCount"].is_null();
+                assert_eq!(told, column > 1, "{name}: {list}");
+            }
+        }
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_role_reaches_the_routes_it_may() {
+    let app = start().await;
+    let strange = World::of(&app, Role::Owner, "stranger", By::ApiToken).await;
+    for by in [By::Jwt, By::ApiToken] {
+        let mut worlds = Vec::new();
+        for (role, name) in ROLES {
+            worlds.push((World::of(&app, role, name, by).await, name));
+        }
+        for (route, sent, expected) in ROUTES {
+            let (method, path) = route.split_once(' ').unwrap();
+            let method: Method = method.parse().unwrap();
+            let call = async |world: &World, signed_in: bool| {
+                let path = path
+                    .replace("{workspace}", &world.slug)
+                    .replace("{id}", &world.cluster.to_string())
+                    .replace("{identifier}", &uuid(30));
+                let request = if signed_in {
+                    world.actor.request(method.clone(), &path)
+                } else {
+                    app.anonymous(method.clone(), &path)
+                };
+                let request = match sent {
+                    Sent::Nothing => request,
+                    Sent::Form => request
+                        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+                        .body("label=x"),
+                    Sent::Json(body) => request.header(header::CONTENT_TYPE, "application/json").body(*body),
+                    Sent::Report => request.json(&ReportBuilder::new("Scheduler-2", 1).build()),
+                    Sent::Span => request.json(&json!({ "start": 1, "stop": 2 })),
+                    Sent::Query => request.json(&json!({ "query": "{ __typename }" })),
+                };
+                request.send().await.unwrap().status().as_u16()
+            };
+            for (column, (world, name)) in worlds.iter().enumerate() {
+                assert_eq!(call(world, true).await, expected[column], "{name} by {by:?}: {route}");
+            }
+            assert_eq!(call(&strange, false).await, expected[5], "nobody: {route}");
+        }
+    }
+    app.stop().await;
+}
