@@ -279,7 +279,7 @@ async fn wrong_arguments_are_named() {
 }
 
 /// Every list of the schema, and what tells its items apart. Of lists that a filter makes a search, the second case is one.
-const LISTS: [(&str, &str, &str); 28] = [
+const LISTS: [(&str, &str, &str); 29] = [
     ("Account.clusters", "", "schedulerId"),
     ("Account.computations", "", "daskId cluster { schedulerId }"),
     (
@@ -292,6 +292,7 @@ const LISTS: [(&str, &str, &str); 28] = [
     ("Account.errors", "match: \"NO\", types: [\"ZeroDivisionError\"]", "key cluster { schedulerId }"),
     ("Account.events", "", "data cluster { schedulerId }"),
     ("Account.events", "topics: [\"mine\"], clusters: { hasErrors: false }", "data cluster { schedulerId }"),
+    ("Account.invitations", "", "identifier"),
     ("Account.logs", "", "message cluster { schedulerId }"),
     ("Account.logs", "levels: [\"INFO\"], match: \"LINE\"", "message cluster { schedulerId }"),
     ("Account.members", "", "user { name }"),
@@ -369,10 +370,11 @@ async fn arrive(member: &Member, number: u32) {
     member.reported(&main.build()).await;
     let access = "mutation($name: String!) {
         addMember(input: { name: $name, role: VIEWER }) { userErrors { message } }
-        createToken(input: { label: $name, scopes: [READ] }) { userErrors { message } } }";
+        createToken(input: { label: $name, scopes: [READ] }) { userErrors { message } }
+        inviteMember(input: { label: $name, role: VIEWER }) { userErrors { message } } }";
     let answer = member.query(access, json!({ "name": format!("user-{number}") })).await;
     let nothing = json!({ "userErrors": [] });
-    assert_eq!(answer, json!({ "addMember": nothing, "createToken": nothing }));
+    assert_eq!(answer, json!({ "addMember": nothing, "createToken": nothing, "inviteMember": nothing }));
 }
 
 /// A list that is walked through.

@@ -84,17 +84,42 @@ const OF_THE_USER: [&str; 2] = ["setDefaultAccount", "acceptInvitation"];
 /// Lists that are for those who decide on members, as `Account` has them.
 const LISTS: [&str; 3] = ["members", "tokens", "invitations"];
 
+/// What everybody in the account may read.
+const READERS: [u16; 6] = [200, 200, 200, 200, 200, 401];
+
 /// Routes, what is sent there, and the status for an owner, an admin, a member, a viewer, a guest and somebody without a
 /// token. Those that the description of the routes does not have are at the end.
 const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Sent::Nothing, [404, 404, 404, 404, 404, 401]),
-    ("GET /api/v1/api-tokens/", Sent::Nothing, [200, 200, 200, 200, 200, 401]),
+    ("GET /api/v1/api-tokens/", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/clients", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/computations", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/errors", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/events", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/fine-metrics", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/functions", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/logs", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/spans", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/task-groups", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/thread-history", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/usage-hours", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/workers", Sent::Nothing, READERS),
+    ("GET /api/v1/export/computations", Sent::Nothing, READERS),
+    ("GET /api/v1/export/error-groups", Sent::Nothing, READERS),
+    ("GET /api/v1/export/errors", Sent::Nothing, READERS),
+    ("GET /api/v1/export/events", Sent::Nothing, READERS),
+    ("GET /api/v1/export/functions", Sent::Nothing, READERS),
+    ("GET /api/v1/export/logs", Sent::Nothing, READERS),
+    ("GET /api/v1/export/spans", Sent::Nothing, READERS),
+    // It wants to be told by what.
+    ("GET /api/v1/export/usage-table", Sent::Nothing, [400, 400, 400, 400, 400, 401]),
     // Of browsers that are signed in, which none of them is.
     ("GET /api/v1/session", Sent::Nothing, [401; 6]),
     ("GET /api/v2/analytics/preload", Sent::Nothing, [200; 6]),
-    ("GET /api/v2/user/account/{workspace}/usage", Sent::Nothing, [200, 200, 200, 200, 200, 401]),
-    ("GET /api/v2/user/me", Sent::Nothing, [200, 200, 200, 200, 200, 401]),
-    ("GET /api/v2/user/me/memberships", Sent::Nothing, [200, 200, 200, 200, 200, 401]),
+    ("GET /api/v2/user/account/{workspace}/usage", Sent::Nothing, READERS),
+    ("GET /api/v2/user/me", Sent::Nothing, READERS),
+    ("GET /api/v2/user/me/memberships", Sent::Nothing, READERS),
     ("GET /healthz", Sent::Nothing, [200; 6]),
     ("GET /readyz", Sent::Nothing, [200; 6]),
     ("POST /api/v1/api-tokens-no-user/", Sent::Form, [201; 6]),
@@ -123,7 +148,7 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("GET /", Sent::Nothing, [200; 6]),
     ("GET /graphql/assets/graphiql-init.js", Sent::Nothing, [200; 6]),
     ("GET /api/v1/openapi.json", Sent::Nothing, [200; 6]),
-    ("GET /graphql?query={__typename}", Sent::Nothing, [200, 200, 200, 200, 200, 401]),
+    ("GET /graphql?query={__typename}", Sent::Nothing, READERS),
     ("POST /graphql", Sent::Query, [200, 200, 200, 200, 200, 401]),
 ];
 

@@ -79,12 +79,12 @@ impl<Reader: Send + Sync + 'static> Batches<Reader> {
         Reader: Loader<Key, Error: Sync>,
     {
         let keys: Vec<Key> = keys.into_iter().collect();
-        let readings: Vec<_> = self.0.with_shelf(|shelf: &mut ShelfOf<Reader, Key>| {
-            keys.iter().filter_map(|key| self.reading(shelf, key)).collect()
+        let readings: Vec<_> = self.0.with_shelf(|known: &mut ShelfOf<Reader, Key>| {
+            keys.iter().filter_map(|key| self.reading(known, key)).collect()
         });
         try_join_all(readings).await?;
-        Ok(self.0.with_shelf(|shelf: &mut ShelfOf<Reader, Key>| {
-            let known = keys.into_iter().filter_map(|key| match shelf.places.get(&key)? {
+        Ok(self.0.with_shelf(|known: &mut ShelfOf<Reader, Key>| {
+            let known = keys.into_iter().filter_map(|key| match known.places.get(&key)? {
                 Place::Read(value) => Some((key, value.clone()?)),
                 Place::Coming(_) => None,
             });
@@ -98,19 +98,19 @@ impl<Reader: Send + Sync + 'static> Batches<Reader> {
         Key: Clone + Eq + Hash + Send + Sync + 'static,
         Reader: Loader<Key, Error: Sync>,
     {
-        self.0.with_shelf(|shelf: &mut ShelfOf<Reader, Key>| {
+        self.0.with_shelf(|known: &mut ShelfOf<Reader, Key>| {
             let read = values.into_iter().map(|(key, value)| (key, Place::Read(Some(value))));
-            shelf.places.extend(read);
+            known.places.extend(read);
         });
     }
 
     /// What has to be waited for before the key is known; nothing if it is.
-    fn reading<Key>(&self, shelf: &mut ShelfOf<Reader, Key>, key: &Key) -> Option<Reading<Reader::Error>>
+    fn reading<Key>(&self, known: &mut ShelfOf<Reader, Key>, key: &Key) -> Option<Reading<Reader::Error>>
     where
         Key: Clone + Eq + Hash + Send + Sync + 'static,
         Reader: Loader<Key, Error: Sync>,
     {
-        match shelf.places.get(key) {
+        match known.places.get(key) {
             Some(Place::Read(_)) => return None,
             Some(Place::Coming(going)) => {
                 if let Some(reading) = going.upgrade() {
@@ -119,18 +119,18 @@ impl<Reader: Send + Sync + 'static> Batches<Reader> {
             }
             None => {}
         }
-        let next = shelf.next.as_mut().and_then(|(keys, going)| Some((keys, going.upgrade()?)));
+        let next = known.next.as_mut().and_then(|(keys, going)| Some((keys, going.upgrade()?)));
         let reading = if let Some((keys, reading)) = next {
             keys.push(key.clone());
             reading
         } else {
             let inner = Arc::clone(&self.0);
             let reading = async move { inner.read_next::<Key>().await }.boxed().shared();
-            shelf.next = reading.downgrade().map(|going| (vec![key.clone()], going));
+            known.next = reading.downgrade().map(|going| (vec![key.clone()], going));
             reading
         };
         let coming = reading.downgrade().map(|going| (key.clone(), Place::Coming(going)));
-        shelf.places.extend(coming);
+        known.places.extend(coming);
         Some(reading)
     }
 }
@@ -145,10 +145,10 @@ impl<Reader: Send + Sync + 'static> Inner<Reader> {
     {
         // Nothing in here panics half-way.
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        let shelf = shelves
+        let known = shelves
             .entry(TypeId::of::<Key>())
             .or_insert_with(|| Box::new(ShelfOf::<Reader, Key> { places: HashMap::new(), next: None }));
-        look(shelf.downcast_mut().expect("a type of keys has one type of shelf"))
+        look(known.downcast_mut().expect("a type of keys has one type of shelf"))
     }
 
     async fn read_next<Key>(&self) -> Result<(), Reader::Error>
@@ -157,23 +157,23 @@ impl<Reader: Send + Sync + 'static> Inner<Reader> {
         Reader: Loader<Key, Error: Sync>,
     {
         Turn::default().await;
-        let next = self.with_shelf(|shelf: &mut ShelfOf<Reader, Key>| mem::take(&mut shelf.next));
+        let next = self.with_shelf(|known: &mut ShelfOf<Reader, Key>| mem::take(&mut known.next));
         let keys = next.map(|(keys, _)| keys).unwrap_or_default();
         let batches = keys.chunks(self.max_batch).map(|keys| self.reader.load(keys));
         let read = try_join_all(batches).await;
-        self.with_shelf(|shelf: &mut ShelfOf<Reader, Key>| match read {
+        self.with_shelf(|known: &mut ShelfOf<Reader, Key>| match read {
             Ok(found) => {
                 let mut found: HashMap<_, _> = found.into_iter().flatten().collect();
                 for key in keys {
                     let value = found.remove(&key);
-                    shelf.places.insert(key, Place::Read(value));
+                    known.places.insert(key, Place::Read(value));
                 }
                 Ok(())
             }
             Err(failure) => {
                 // Whoever asks again may have more luck.
                 for key in keys {
-                    shelf.places.remove(&key);
+                    known.places.remove(&key);
                 }
                 Err(failure)
             }

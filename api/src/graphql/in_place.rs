@@ -80,13 +80,11 @@ impl<T: Whole> Whole for Option<T> {
         context: &Context<'_>,
         json: &mut Vec<u8>,
     ) -> Result<(), NotAtHand> {
-        match self {
-            Some(value) => value.put_selected(plan, context, json),
-            None => {
-                json.extend_from_slice(b"null");
-                Ok(())
-            }
+        if let Some(value) = self {
+            return value.put_selected(plan, context, json);
         }
+        json.extend_from_slice(b"null");
+        Ok(())
     }
 }
 

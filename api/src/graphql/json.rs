@@ -98,13 +98,11 @@ impl<T: Leaf + ?Sized> Leaf for &T {
 
 impl<T: Leaf> Leaf for Option<T> {
     fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
-        match self {
-            Some(value) => value.put(json),
-            None => {
-                json.extend_from_slice(b"null");
-                Ok(())
-            }
+        if let Some(value) = self {
+            return value.put(json);
         }
+        json.extend_from_slice(b"null");
+        Ok(())
     }
 }
 

@@ -225,7 +225,7 @@ pub(super) async fn fetch<S: Sort>(
     text.select(&range(select, sort, request).into_query());
     text.limit(request.limit + 1);
     let rows = connection.query_all_raw(text.statement()).await?;
-    let rows = rows.iter().map(|row| <S::Entity as EntityTrait>::Model::by_position(row));
+    let rows = rows.iter().map(<S::Entity as EntityTrait>::Model::by_position);
     let rows = rows.collect::<Result<_, _>>()?;
     Ok(into_page(with_keys(rows, sort), request))
 }
