@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks by printing")]
 
 mod keys;
+mod password;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -61,6 +62,8 @@ enum CommandError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Account(#[from] AccountError),
+    #[error("cannot read the password")]
+    Input(#[source] std::io::Error),
     #[error("cannot listen for signals")]
     Signal(#[source] std::io::Error),
     #[error("the expiry lies too far in the future")]
@@ -139,6 +142,10 @@ async fn user(command: UserCommand, accounts: &Accounts) -> Result<(), CommandEr
             let wish = InvitationWish { name, label, grant: grant(role, until), expires_at };
             println!("{}", accounts.invite(&account, wish).await?.reveal());
         }
+        UserCommand::Password { name } => {
+            let password = password::read().map_err(CommandError::Input)?;
+            accounts.set_password(&name, password).await?;
+        }
         UserCommand::Link { name, issuer, subject } => accounts.link_user(&name, &issuer, &subject).await?,
     }
     Ok(())
@@ -196,6 +203,7 @@ fn greet(server: &Server, common: &CommonConfig) {
     let token = match server.bootstrap_token() {
         Some(token) => {
             println!("token:        {}   (account default, user admin; shown only now)", token.reveal());
+            println!("sign in:      {url}/sign-in   (once `galvo user password admin` has set a password)");
             token.reveal()
         }
         None => "<token>".to_owned(),

@@ -4,27 +4,29 @@
 //! setting that is silently ignored is found in production.
 
 mod jwt;
+mod oidc;
 mod perimeter;
 
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use entity::{api_token::Scope, membership::Role};
 
 use crate::{
-    domain::{claims::is_subject, slug::Slug},
+    domain::{claims::is_subject, public_url::PublicUrl, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::{Keys, KeysError, PLAIN},
     store::StoreUrl,
 };
 
 pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
+pub use self::oidc::{ClientSecret, OidcConfig};
 pub use self::perimeter::PerimeterConfig;
-use self::{jwt::JwtArgs, perimeter::PerimeterArgs};
+use self::{jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 31] = [
+const VARIABLES: [&str; 44] = [
     "GALVO_CORS_ORIGINS",
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
@@ -45,8 +47,19 @@ const VARIABLES: [&str; 31] = [
     "GALVO_MAX_CONNECTIONS",
     "GALVO_MAX_QUERY_COST",
     "GALVO_MIN_REPORT_INTERVAL",
+    "GALVO_OIDC_ACCOUNT_CLAIM",
+    "GALVO_OIDC_CLIENT_ID",
+    OIDC_CLIENT_SECRET,
+    "GALVO_OIDC_CLIENT_SECRET_FILE",
+    "GALVO_OIDC_ISSUER",
+    "GALVO_OIDC_NAME",
+    "GALVO_OIDC_PROVISION",
+    "GALVO_OIDC_PROVISION_ACCOUNT",
+    "GALVO_OIDC_ROLE_CLAIM",
+    "GALVO_OIDC_SCOPES",
     "GALVO_PERSISTED_DOCUMENTS",
     "GALVO_PERSISTED_DOCUMENTS_ONLY",
+    "GALVO_PUBLIC_URL",
     "GALVO_QUERY_COST_PER_MINUTE",
     "GALVO_QUERY_COST_PER_MINUTE_OF_ADDRESS",
     "GALVO_QUERY_TIMEOUT",
@@ -55,6 +68,8 @@ const VARIABLES: [&str; 31] = [
     "GALVO_REPORT_BYTES_PER_MINUTE_OF_ADDRESS",
     SECRET_KEY,
     "GALVO_SECRET_KEY_FILE",
+    "GALVO_SESSION_IDLE",
+    "GALVO_SESSION_LIFETIME",
     "GALVO_TRUSTED_PROXIES",
 ];
 
@@ -63,6 +78,12 @@ const SECRET_KEY: &str = "GALVO_SECRET_KEY";
 
 /// What is shared with the issuer of JWTs. There is no flag for it either.
 const JWT_SECRET: &str = "GALVO_JWT_SECRET";
+
+/// What an OpenID provider knows this server by. There is no flag for it either.
+const OIDC_CLIENT_SECRET: &str = "GALVO_OIDC_CLIENT_SECRET";
+/// How long sessions of browsers may be set to last. Browsers keep no cookie for longer.
+const MIN_LIFE: Duration = Duration::from_mins(5);
+const MAX_LIFE: Duration = Duration::from_hours(400 * 24);
 
 /// Galvo, the open analytics server for Dask.
 #[derive(Debug, Parser)]
@@ -108,7 +129,7 @@ pub struct CommonArgs {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve: ingest, GraphQL, and what the `coiled` client calls. Applies missing migrations first.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Apply missing migrations and exit.
     Migrate,
     /// Print the GraphQL schema.
@@ -161,11 +182,22 @@ pub struct ServeArgs {
     /// How long a GraphQL request may take, in seconds.
     #[arg(long, env = "GALVO_QUERY_TIMEOUT", default_value = "30")]
     query_timeout: String,
+    /// How browsers call this server, as `https://NAME`. With `https` they send cookies by TLS alone.
+    #[arg(long, env = "GALVO_PUBLIC_URL", value_name = "URL")]
+    public_url: Option<String>,
+    /// How long somebody stays signed in with a browser, as `30d` or `12h`.
+    #[arg(long, env = "GALVO_SESSION_LIFETIME", default_value = "30d")]
+    session_lifetime: String,
+    /// How long somebody stays signed in who does not use it, as `7d` or `1h`.
+    #[arg(long, env = "GALVO_SESSION_IDLE", default_value = "7d")]
+    session_idle: String,
     /// On an empty store, make the account `default`, the user `admin` and a token, and print the token.
     #[arg(long)]
     bootstrap: bool,
     #[command(flatten)]
     jwt: JwtArgs,
+    #[command(flatten)]
+    oidc: OidcArgs,
     #[command(flatten)]
     perimeter: PerimeterArgs,
 }
@@ -244,17 +276,25 @@ pub enum UserCommand {
         #[arg(long, value_parser = duration)]
         expires: Option<Duration>,
     },
-    /// Say by which name an issuer of credentials knows a user, so that its JWTs stand for that user.
+    /// Say by which name an issuer of credentials knows a user, so that its JWTs stand for that user, and who
+    /// signs in with it is that user.
     Link {
         /// The user's name.
         #[arg(value_parser = slug)]
         name: Slug,
-        /// The issuer, as `GALVO_JWT_ISSUER` names it.
+        /// The issuer, as `GALVO_JWT_ISSUER` or `GALVO_OIDC_ISSUER` names it.
         #[arg(long)]
         issuer: String,
         /// What it calls the user, in the claim that says who it is.
         #[arg(long, value_parser = subject)]
         subject: String,
+    },
+    /// Set the password a user signs in with in a browser, and end all their sessions. It is asked for, or read from the
+    /// first line of standard input.
+    Password {
+        /// The user's name.
+        #[arg(value_parser = slug)]
+        name: Slug,
     },
 }
 
@@ -393,10 +433,16 @@ pub struct ServeConfig {
     pub query_cost_per_minute: u32,
     /// How long a GraphQL request may take.
     pub query_timeout: Duration,
+    /// How browsers call it, if anything says so.
+    pub public_url: Option<PublicUrl>,
+    /// How long people stay signed in with a browser.
+    pub session_life: SessionLife,
     /// How long clients may take over what is expected of them.
     pub patience: Patience,
     /// Whose JWTs are accepted, if anybody's are.
     pub jwt: Option<JwtConfig>,
+    /// With which OpenID provider people sign in, if with any.
+    pub oidc: Option<OidcConfig>,
     /// What lies between the server and everybody.
     pub perimeter: PerimeterConfig,
     /// Whether an empty store gets its first account, user and token.
@@ -472,6 +518,16 @@ impl Problems {
             return Some(value);
         }
         self.add(flag, &format_args!("must be between {least} and {most}"));
+        None
+    }
+
+    /// How long a session may last, or lie idle.
+    fn life(&mut self, flag: &str, text: &str) -> Option<TimeDelta> {
+        let life = duration(text).map_err(|wrong| self.add(flag, &wrong)).ok()?;
+        if (MIN_LIFE..=MAX_LIFE).contains(&life) {
+            return TimeDelta::from_std(life).ok();
+        }
+        self.add(flag, &"must be between 5m and 400d");
         None
     }
 
@@ -573,8 +629,14 @@ impl ServeArgs {
             problems.add("query-cost-per-minute-of-address", &"must not be less than one request may cost");
         }
         let query_timeout = problems.within("query-timeout", &self.query_timeout, (0.1, 600.0));
+        let public_url = self.public_url.as_deref().map(|url| problems.read("public-url", url));
+        let absolute = problems.life("session-lifetime", &self.session_lifetime);
+        let idle = problems.life("session-idle", &self.session_idle);
         #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
         let jwt = self.jwt.read(problems, std::env::var_os(JWT_SECRET).as_deref());
+        let has_url = self.public_url.is_some();
+        #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
+        let oidc = self.oidc.read(problems, std::env::var_os(OIDC_CLIENT_SECRET).as_deref(), has_url);
         Some(ServeConfig {
             listen: listen?,
             min_report_interval: Duration::from_secs_f64(interval?),
@@ -585,8 +647,14 @@ impl ServeArgs {
             persisted_documents_only: self.persisted_documents_only,
             query_cost_per_minute: budget?,
             query_timeout: Duration::from_secs_f64(query_timeout?),
+            public_url: match public_url {
+                Some(url) => Some(url?),
+                None => None,
+            },
+            session_life: SessionLife { absolute: absolute?, idle: idle? },
             patience: Patience::default(),
             jwt,
+            oidc,
             perimeter: perimeter?,
             bootstrap: self.bootstrap,
             jobs: true,

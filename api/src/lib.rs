@@ -11,6 +11,7 @@ pub mod clock;
 pub mod config;
 pub mod domain;
 mod error;
+mod export;
 pub mod graphql;
 pub mod guard;
 pub mod http;

@@ -46,7 +46,7 @@ pub(crate) struct Outgoing(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 impl Outgoing {
     /// One that trusts whom the machine trusts, and besides them whom Mozilla does: small images bring no certificates.
     pub(crate) fn new() -> Self {
-        let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        let mut roots: RootCertStore = webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect();
         // What cannot be read there is not trusted, and no reason to trust nobody.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

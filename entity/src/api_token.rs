@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, ApiTokenId, UserId},
+    positional::positional,
 };
 
 /// What a token may be used for.
@@ -25,24 +26,26 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 pub struct Scopes(pub Vec<Scope>);
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "api_tokens")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: ApiTokenId,
-    /// The public half, in front of the dash.
-    pub identifier: String,
-    /// SHA-256 of the secret half. The secret has 256 random bits, so it needs no slow hash.
-    pub secret_hash: Vec<u8>,
-    pub account_id: AccountId,
-    pub user_id: UserId,
-    pub label: String,
-    pub scopes: Scopes,
-    pub created_at: Timestamp,
-    pub expires_at: Option<Timestamp>,
-    pub revoked_at: Option<Timestamp>,
-    /// When it was last used, a minute late at the most; none if it never was.
-    pub last_used_at: Option<Timestamp>,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "api_tokens")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: ApiTokenId,
+        /// The public half, in front of the dash.
+        pub identifier: String,
+        /// SHA-256 of the secret half. The secret has 256 random bits, so it needs no slow hash.
+        pub secret_hash: Vec<u8>,
+        pub account_id: AccountId,
+        pub user_id: UserId,
+        pub label: String,
+        pub scopes: Scopes,
+        pub created_at: Timestamp,
+        pub expires_at: Option<Timestamp>,
+        pub revoked_at: Option<Timestamp>,
+        /// When it was last used, a minute late at the most; none if it never was.
+        pub last_used_at: Option<Timestamp>,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

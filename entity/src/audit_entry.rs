@@ -6,6 +6,7 @@ use sea_orm::entity::prelude::*;
 use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, AuditEntryId, UserId},
+    positional::positional,
 };
 
 /// What was done. What a mutation does has the mutation's name.
@@ -56,6 +57,12 @@ pub enum Action {
     SetIdlePolicy,
     /// A member got another role or end.
     SetMemberRole,
+    /// A user got a password.
+    SetPassword,
+    /// Somebody signed in with a browser.
+    SignIn,
+    /// Somebody ended their sessions in all browsers.
+    SignOutEverywhere,
 }
 
 /// What came of it.
@@ -82,31 +89,33 @@ pub enum Credential {
     Operator,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "audit_entries")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: AuditEntryId,
-    pub happened_at: Timestamp,
-    pub action: Action,
-    pub outcome: Outcome,
-    /// Who did it; none for an operator.
-    pub user_id: Option<UserId>,
-    /// What the user was called.
-    pub user_name: Option<String>,
-    pub credential: Credential,
-    /// The public half of the token, if it was one.
-    pub token_identifier: Option<String>,
-    /// The IP address it came from, if it came over the network.
-    pub address: Option<String>,
-    /// The request it was done by, as its answer and the log name it.
-    pub request_id: Option<Uuid>,
-    /// What it was done to: a word and an identifier.
-    pub target: String,
-    /// What there is to know besides, as JSON, without secrets.
-    pub detail: String,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "audit_entries")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: AuditEntryId,
+        pub happened_at: Timestamp,
+        pub action: Action,
+        pub outcome: Outcome,
+        /// Who did it; none for an operator.
+        pub user_id: Option<UserId>,
+        /// What the user was called.
+        pub user_name: Option<String>,
+        pub credential: Credential,
+        /// The public half of the token, if it was one.
+        pub token_identifier: Option<String>,
+        /// The IP address it came from, if it came over the network.
+        pub address: Option<String>,
+        /// The request it was done by, as its answer and the log name it.
+        pub request_id: Option<Uuid>,
+        /// What it was done to: a word and an identifier.
+        pub target: String,
+        /// What there is to know besides, as JSON, without secrets.
+        pub detail: String,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

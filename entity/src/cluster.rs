@@ -6,6 +6,7 @@ use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, ClusterId, EnvironmentId, UserId},
     list::{Counts, Receipt},
+    positional::positional,
 };
 
 /// What the scheduler last said of itself.
@@ -32,62 +33,64 @@ pub enum DesiredState {
     Stopped,
 }
 
-#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
-#[sea_orm(table_name = "clusters")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: ClusterId,
-    /// Dask's `Scheduler-<uuid>`, new for every scheduler process; unique in the account.
-    pub scheduler_id: String,
-    /// Whose token the first report came with.
-    pub user_id: Option<UserId>,
-    pub name: Option<String>,
-    pub address: Option<String>,
-    pub dashboard_url: Option<String>,
-    pub status: Status,
-    pub desired_state: DesiredState,
-    /// The sequence of the newest report stored.
-    pub sequence: i64,
-    /// The highest sequence up to which no report is missing; -1 when even the first is.
-    pub complete_until: i64,
-    /// The scheduler's clock when it made that report.
-    pub reported_at: Timestamp,
-    /// Seconds the reporter means to wait between reports.
-    pub interval_seconds: f64,
-    /// The server's clock at the first report.
-    pub first_seen_at: Timestamp,
-    /// The server's clock at the last report, whatever its sequence.
-    pub last_seen_at: Timestamp,
-    pub started_at: Timestamp,
-    pub closed_at: Option<Timestamp>,
-    pub close_reason: Option<String>,
-    pub idle_since: Option<Timestamp>,
-    pub workers: i64,
-    pub threads: i64,
-    pub memory_limit_bytes: Option<i64>,
-    pub memory_used_bytes: i64,
-    pub total_tasks: i64,
-    pub total_tasks_succeeded: i64,
-    pub total_tasks_erred: i64,
-    pub total_errors: i64,
-    pub total_compute_seconds: f64,
-    pub total_transfer_seconds: f64,
-    pub total_thread_seconds: f64,
-    pub total_bytes: i64,
-    pub total_workers: i64,
-    pub peak_workers: i64,
-    pub peak_threads: i64,
-    pub environment_id: Option<EnvironmentId>,
-    /// Items the reporter gave up, by section of the report.
-    pub dropped: Counts,
-    /// What became of its data on its way here, as of the newest report.
-    pub receipt: Receipt,
-    /// When it closed, and after all times while it has not: lists are ordered by what is never null.
-    pub ended_key: i64,
-    /// From its start until it closed, or until the newest report.
-    pub duration_ms: i64,
+positional! {
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "clusters")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: ClusterId,
+        /// Dask's `Scheduler-<uuid>`, new for every scheduler process; unique in the account.
+        pub scheduler_id: String,
+        /// Whose token the first report came with.
+        pub user_id: Option<UserId>,
+        pub name: Option<String>,
+        pub address: Option<String>,
+        pub dashboard_url: Option<String>,
+        pub status: Status,
+        pub desired_state: DesiredState,
+        /// The sequence of the newest report stored.
+        pub sequence: i64,
+        /// The highest sequence up to which no report is missing; -1 when even the first is.
+        pub complete_until: i64,
+        /// The scheduler's clock when it made that report.
+        pub reported_at: Timestamp,
+        /// Seconds the reporter means to wait between reports.
+        pub interval_seconds: f64,
+        /// The server's clock at the first report.
+        pub first_seen_at: Timestamp,
+        /// The server's clock at the last report, whatever its sequence.
+        pub last_seen_at: Timestamp,
+        pub started_at: Timestamp,
+        pub closed_at: Option<Timestamp>,
+        pub close_reason: Option<String>,
+        pub idle_since: Option<Timestamp>,
+        pub workers: i64,
+        pub threads: i64,
+        pub memory_limit_bytes: Option<i64>,
+        pub memory_used_bytes: i64,
+        pub total_tasks: i64,
+        pub total_tasks_succeeded: i64,
+        pub total_tasks_erred: i64,
+        pub total_errors: i64,
+        pub total_compute_seconds: f64,
+        pub total_transfer_seconds: f64,
+        pub total_thread_seconds: f64,
+        pub total_bytes: i64,
+        pub total_workers: i64,
+        pub peak_workers: i64,
+        pub peak_threads: i64,
+        pub environment_id: Option<EnvironmentId>,
+        /// Items the reporter gave up, by section of the report.
+        pub dropped: Counts,
+        /// What became of its data on its way here, as of the newest report.
+        pub receipt: Receipt,
+        /// When it closed, and after all times while it has not: lists are ordered by what is never null.
+        pub ended_key: i64,
+        /// From its start until it closed, or until the newest report.
+        pub duration_ms: i64,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -6,6 +6,7 @@ use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, ClusterId, ComputationId},
     list::{CodeStacks, SpanIds},
+    positional::positional,
 };
 
 /// How far a computation is.
@@ -26,24 +27,26 @@ pub enum State {
     Cancelled,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "computations")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub cluster_id: ClusterId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: ComputationId,
-    /// The sequence of the report these values come from.
-    pub sequence: i64,
-    pub state: State,
-    pub started_at: Timestamp,
-    pub stopped_at: Option<Timestamp>,
-    /// The spans its task groups belong to.
-    pub span_ids: SpanIds,
-    /// Where the client's code called Dask.
-    pub code: CodeStacks,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "computations")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub cluster_id: ClusterId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: ComputationId,
+        /// The sequence of the report these values come from.
+        pub sequence: i64,
+        pub state: State,
+        pub started_at: Timestamp,
+        pub stopped_at: Option<Timestamp>,
+        /// The spans its task groups belong to.
+        pub span_ids: SpanIds,
+        /// Where the client's code called Dask.
+        pub code: CodeStacks,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

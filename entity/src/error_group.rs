@@ -5,6 +5,7 @@ use sea_orm::entity::prelude::*;
 use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, ErrorGroupId, UserId},
+    positional::positional,
 };
 
 /// Whose failure it is.
@@ -34,28 +35,30 @@ pub enum Status {
     Ignored,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "error_groups")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    /// Made of what the errors have in common, see `galvo::domain::fingerprint`.
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: ErrorGroupId,
-    pub origin: Origin,
-    pub exception_type: Option<String>,
-    pub first_seen_at: Timestamp,
-    pub last_seen_at: Timestamp,
-    /// Which key the title is encrypted with.
-    pub key_id: i64,
-    /// The message without what differs from one error to the next, encrypted.
-    pub sealed: Vec<u8>,
-    pub status: Status,
-    /// When that was said, by the server's clock; never while nobody said anything.
-    pub status_changed_at: Option<Timestamp>,
-    pub status_changed_by: Option<UserId>,
-    /// Of a resolved group: what happened later happened again.
-    pub resolved_until: Option<Timestamp>,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "error_groups")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        /// Made of what the errors have in common, see `galvo::domain::fingerprint`.
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: ErrorGroupId,
+        pub origin: Origin,
+        pub exception_type: Option<String>,
+        pub first_seen_at: Timestamp,
+        pub last_seen_at: Timestamp,
+        /// Which key the title is encrypted with.
+        pub key_id: i64,
+        /// The message without what differs from one error to the next, encrypted.
+        pub sealed: Vec<u8>,
+        pub status: Status,
+        /// When that was said, by the server's clock; never while nobody said anything.
+        pub status_changed_at: Option<Timestamp>,
+        pub status_changed_by: Option<UserId>,
+        /// Of a resolved group: what happened later happened again.
+        pub resolved_until: Option<Timestamp>,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -8,35 +8,38 @@ use crate::{
     ids::{
         AccountId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, SpanId, TaskGroupId, WorkerId,
     },
+    positional::positional,
 };
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "error_occurrences")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub cluster_id: ClusterId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: ErrorOccurrenceId,
-    pub computation_id: Option<ComputationId>,
-    pub task_group_id: Option<TaskGroupId>,
-    pub occurred_at: Timestamp,
-    pub key: String,
-    pub exception_type: Option<String>,
-    pub worker: Option<String>,
-    /// Whose failure it is.
-    pub origin: Origin,
-    /// Attempts that failed before this one.
-    pub retries: i64,
-    pub span_id: Option<SpanId>,
-    pub worker_id: Option<WorkerId>,
-    /// The errors it looks like; none for those stored before there were groups.
-    pub group_id: Option<ErrorGroupId>,
-    /// Which key the texts are encrypted with.
-    pub key_id: i64,
-    /// Message and traceback, encrypted.
-    pub sealed: Option<Vec<u8>>,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "error_occurrences")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub cluster_id: ClusterId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: ErrorOccurrenceId,
+        pub computation_id: Option<ComputationId>,
+        pub task_group_id: Option<TaskGroupId>,
+        pub occurred_at: Timestamp,
+        pub key: String,
+        pub exception_type: Option<String>,
+        pub worker: Option<String>,
+        /// Whose failure it is.
+        pub origin: Origin,
+        /// Attempts that failed before this one.
+        pub retries: i64,
+        pub span_id: Option<SpanId>,
+        pub worker_id: Option<WorkerId>,
+        /// The errors it looks like; none for those stored before there were groups.
+        pub group_id: Option<ErrorGroupId>,
+        /// Which key the texts are encrypted with.
+        pub key_id: i64,
+        /// Message and traceback, encrypted.
+        pub sealed: Option<Vec<u8>>,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -5,23 +5,26 @@ use sea_orm::entity::prelude::*;
 use crate::{
     AccountOwned,
     ids::{AccountId, ClusterId, EventId, KeyTime, WorkerId},
+    positional::positional,
 };
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "events")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub cluster_id: ClusterId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub occurred_at: KeyTime,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: EventId,
-    pub topic: String,
-    pub worker_id: Option<WorkerId>,
-    /// What it says, as JSON.
-    pub data: String,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "events")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub cluster_id: ClusterId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub occurred_at: KeyTime,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: EventId,
+        pub topic: String,
+        pub worker_id: Option<WorkerId>,
+        /// What it says, as JSON.
+        pub data: String,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -7,7 +7,7 @@ use crate::{Timestamp, ids::UserId};
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "identities")]
 pub struct Model {
-    /// Who says so: the `iss` of a JWT, or the address of an OpenID provider.
+    /// Who says so: the `iss` of a JWT, or the address of an identity provider.
     #[sea_orm(primary_key, auto_increment = false)]
     pub issuer: String,
     /// The name it has for the user, which means nothing anywhere else.

@@ -34,11 +34,15 @@ pub mod list;
 pub mod log_line;
 pub mod membership;
 pub mod owned;
+pub mod password;
+pub mod positional;
 pub mod profile;
 pub mod removed_member;
+pub mod session;
 pub mod span;
 pub mod task_group;
 pub mod thread_change;
+pub mod token_request;
 pub mod usage_day;
 pub mod usage_hour;
 pub mod user;
@@ -46,6 +50,7 @@ pub mod worker;
 pub mod worker_sample_chunk;
 
 pub use owned::AccountOwned;
+pub use positional::Positional;
 
 /// A point in time, stored as UTC epoch milliseconds.
 pub type Timestamp = sea_orm::prelude::ChronoUnixTimestampMillis;

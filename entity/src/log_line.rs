@@ -5,6 +5,7 @@ use sea_orm::entity::prelude::*;
 use crate::{
     AccountOwned,
     ids::{AccountId, ClusterId, KeyTime, LogLineId, WorkerId},
+    positional::positional,
 };
 
 /// What kind of process wrote a line.
@@ -22,29 +23,31 @@ pub enum Source {
     Nanny,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "log_lines")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub cluster_id: ClusterId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub logged_at: KeyTime,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: LogLineId,
-    pub source: Source,
-    pub worker_id: Option<WorkerId>,
-    /// The worker's address or name.
-    pub worker: Option<String>,
-    pub level: String,
-    pub logger: String,
-    /// How often it came in a row.
-    pub repeated: i64,
-    /// Which key the text is encrypted with.
-    pub key_id: i64,
-    /// The line, encrypted.
-    pub sealed: Vec<u8>,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "log_lines")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub cluster_id: ClusterId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub logged_at: KeyTime,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: LogLineId,
+        pub source: Source,
+        pub worker_id: Option<WorkerId>,
+        /// The worker's address or name.
+        pub worker: Option<String>,
+        pub level: String,
+        pub logger: String,
+        /// How often it came in a row.
+        pub repeated: i64,
+        /// Which key the text is encrypted with.
+        pub key_id: i64,
+        /// The line, encrypted.
+        pub sealed: Vec<u8>,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -5,6 +5,7 @@ use sea_orm::entity::prelude::*;
 use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, UserId},
+    positional::positional,
 };
 
 /// What a member may do in the account.
@@ -28,17 +29,19 @@ pub enum Role {
     Guest,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "memberships")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub user_id: UserId,
-    pub role: Role,
-    pub created_at: Timestamp,
-    /// When it ends: for guests alone, and always for them.
-    pub ends_at: Option<Timestamp>,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "memberships")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub user_id: UserId,
+        pub role: Role,
+        pub created_at: Timestamp,
+        /// When it ends: for guests alone, and always for them.
+        pub ends_at: Option<Timestamp>,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

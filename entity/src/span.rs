@@ -6,28 +6,31 @@ use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, ClusterId, SpanId},
     list::{CodeStacks, Names},
+    positional::positional,
 };
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "spans")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub cluster_id: ClusterId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: SpanId,
-    /// The sequence of the report these values come from.
-    pub sequence: i64,
-    pub parent_id: Option<SpanId>,
-    /// The tags from the outermost span to its own.
-    pub path: Names,
-    pub enqueued_at: Timestamp,
-    pub started_at: Option<Timestamp>,
-    pub stopped_at: Option<Timestamp>,
-    pub done: bool,
-    pub collections: Names,
-    pub code: CodeStacks,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "spans")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub cluster_id: ClusterId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: SpanId,
+        /// The sequence of the report these values come from.
+        pub sequence: i64,
+        pub parent_id: Option<SpanId>,
+        /// The tags from the outermost span to its own.
+        pub path: Names,
+        pub enqueued_at: Timestamp,
+        pub started_at: Option<Timestamp>,
+        pub stopped_at: Option<Timestamp>,
+        pub done: bool,
+        pub collections: Names,
+        pub code: CodeStacks,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

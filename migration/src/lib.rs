@@ -31,8 +31,12 @@ mod m20261122_000020_list_api_tokens;
 mod m20261122_000022_create_identity;
 mod m20261122_000023_extend_membership;
 mod m20261122_000024_create_invitation;
+mod m20261122_000025_create_password;
+mod m20261122_000026_create_session;
+mod m20261122_000027_create_token_request;
 mod m20261122_000029_create_audit_entry;
 mod m20261122_000030_add_token_last_use;
+mod reference;
 mod tenant;
 
 /// All steps, in order.
@@ -64,6 +68,9 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000022_create_identity::Migration),
             Box::new(m20261122_000023_extend_membership::Migration),
             Box::new(m20261122_000024_create_invitation::Migration),
+            Box::new(m20261122_000025_create_password::Migration),
+            Box::new(m20261122_000026_create_session::Migration),
+            Box::new(m20261122_000027_create_token_request::Migration),
             Box::new(m20261122_000029_create_audit_entry::Migration),
             Box::new(m20261122_000030_add_token_last_use::Migration),
         ]

@@ -12,18 +12,21 @@ const program = process.env.GALVO_BIN ?? join(root, "target/debug/galvo");
 /** The committed schema, which a test of the server compares with what is served. */
 export const sdl = await readFile(join(root, "schema.graphql"), "utf8");
 
-/** Starts a server, which has to be stopped. */
-export async function start() {
+/** Starts a server, with further arguments and variables if there are any. It has to be stopped. */
+export async function start({ more = [], variables = {}, listen = "127.0.0.1:0" } = {}) {
   const directory = await mkdtemp(join(tmpdir(), "galvo-graphql-js-"));
-  const environment = Object.entries(process.env).filter(([name]) => !name.startsWith("GALVO_"));
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("GALVO_"));
+  const environment = { ...Object.fromEntries(inherited), ...variables };
+  const database = ["--database-url", `sqlite://${join(directory, "galvo.db")}?mode=rwc`];
   const child = spawn(
     program,
     [
-      ["serve", "--bootstrap", "--listen", "127.0.0.1:0", "--log", "warn"],
-      ["--database-url", `sqlite://${join(directory, "galvo.db")}?mode=rwc`],
+      ["serve", "--bootstrap", "--listen", listen, "--log", "warn"],
+      database,
       ["--query-cost-per-minute", "1000000000"],
+      more,
     ].flat(),
-    { env: Object.fromEntries(environment), stdio: ["ignore", "pipe", "inherit"] },
+    { env: environment, stdio: ["ignore", "pipe", "inherit"] },
   );
   // Also when a test ends this process before it comes to `stop`.
   process.on("exit", () => child.kill("SIGKILL"));
@@ -51,7 +54,15 @@ export async function start() {
       body: JSON.stringify(body),
     });
   return {
+    url: server.url,
     endpoint: `${server.url}/graphql`,
+    /** Runs a command of the program on the same store. */
+    async command(words, input = "") {
+      const command = spawn(program, [...words, ...database], { env: environment, stdio: ["pipe", "ignore", "inherit"] });
+      command.stdin.end(input);
+      const status = await new Promise((resolve, reject) => command.on("error", reject).on("exit", resolve));
+      if (status !== 0) throw new Error(`${words.join(" ")} ended with ${status}`);
+    },
     authorized,
     /** The status and text of what is answered in the media type that tells refusals by their status. */
     async ask(parameters) {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use entity::{api_token::Scope, membership::Role};
 use galvo::{
     app::{
@@ -12,7 +12,7 @@ use galvo::{
     auth::{Authenticator, Shown},
     clock::ManualClock,
     config::{CommonConfig, LogFormat, Patience, PerimeterConfig, ServeConfig},
-    domain::{access::Grant, slug::Slug},
+    domain::{access::Grant, role::scopes_of, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::Keys,
     server::Server,
@@ -21,10 +21,7 @@ use galvo::{
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header};
 use serde_json::{Value, json};
 
-use crate::{Database, ISSUER};
-
-/// What those are who may do everything.
-const OWNER: Grant = Grant { role: Role::Owner, ends_at: None };
+use crate::{Browser, Database, ISSUER};
 
 /// A running server with a database of its own and a clock that stands still.
 pub struct TestApp {
@@ -79,8 +76,11 @@ impl TestApp {
             persisted_documents_only: false,
             query_cost_per_minute: 1_000_000_000,
             query_timeout: Duration::from_secs(30),
+            public_url: None,
+            session_life: SessionLife { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
             patience: Patience::default(),
             jwt: None,
+            oidc: None,
             perimeter: PerimeterConfig::default(),
             bootstrap: false,
             jobs: false,
@@ -129,10 +129,10 @@ impl TestApp {
         self.member(slug, slug).await
     }
 
-    /// Makes a user of an account, whose token may do everything.
-    pub async fn member(&self, user: &str, account: &str) -> Member {
+    /// Makes a user of an account with a role, whose token may do all that the role covers.
+    pub async fn member_with(&self, user: &str, account: &str, role: Role) -> Member {
         let (user, account): (Slug, Slug) = (user.parse().unwrap(), account.parse().unwrap());
-        self.accounts().create_user(&user, &account, OWNER).await.unwrap();
+        self.accounts().create_user(&user, &account, Grant { role, ends_at: None }).await.unwrap();
         let mut member = Member {
             token: String::new(),
             user,
@@ -142,8 +142,22 @@ impl TestApp {
             accounts: self.accounts(),
             address: self.url(""),
         };
-        member.token = member.token(&[Scope::Ingest, Scope::Read, Scope::Admin], None).await;
+        member.token = member.token(&scopes_of(role), None).await;
         member
+    }
+
+    /// Makes an owner of an account, whose token may do everything.
+    pub async fn member(&self, user: &str, account: &str) -> Member {
+        self.member_with(user, account, Role::Owner).await
+    }
+
+    /// A browser of somebody who has set a password and is signed in with it.
+    pub async fn browser(&self, member: &Member) -> Browser {
+        let password = format!("password of {}", member.user);
+        self.accounts().set_password(&member.user, password.clone()).await.unwrap();
+        let browser = Browser::new(self);
+        browser.sign_in(member.user.as_str(), &password).await;
+        browser
     }
 
     /// What an operator has on the command line.
@@ -268,6 +282,12 @@ impl Member {
     #[must_use]
     pub fn slug(&self) -> &str {
         self.account.as_str()
+    }
+
+    /// The member's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.user.as_str()
     }
 
     /// The member's token.

@@ -6,6 +6,7 @@
 )]
 
 mod app;
+mod browser;
 mod database;
 mod hostile;
 mod issuer;
@@ -13,6 +14,7 @@ mod program;
 mod report;
 
 pub use app::{Member, TestApp};
+pub use browser::{Browser, Page};
 pub use database::{Database, Outage};
 pub use hostile::{HostileRequest, hostile_requests};
 pub use issuer::{

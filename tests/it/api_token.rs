@@ -1,8 +1,8 @@
 //! Tokens: what is accepted as one, and what is not.
 
-use entity::api_token::Scope;
+use entity::{api_token::Scope, membership::Role};
 use galvo::{key_ring::KeySource, seal::Keys};
-use harness::TestApp;
+use harness::{Member, TestApp};
 use reqwest::{Method, header};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
 use serde_json::{Value, json};
@@ -253,5 +253,128 @@ async fn when_a_token_was_last_used_is_written_down_now_and_then() {
     other.stop().await;
     assert_eq!(last_used(&used).await, "2026-11-20T12:00:04+00:00", "it goes forward only");
     assert_eq!(last_used(&unused).await, Value::Null);
+    app.stop().await;
+}
+
+/// Status and body of what the routes answer that the `coiled` client has for tokens.
+async fn rest(member: &Member, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+    let mut request = member.request(method, &format!("/api/v1/api-tokens/{path}"));
+    if let Some(body) = body {
+        request = request.json(&body);
+    }
+    let answer = request.send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
+}
+
+#[tokio::test]
+async fn the_coiled_client_lists_makes_and_ends_the_tokens_of_its_user() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let bob = app.member_with("bob", "ada", Role::Member).await;
+    app.set_clock("2026-11-20T12:00:01Z");
+    // In the client's own notation of times.
+    let wish = json!({ "label": "laptop", "expiry": "2026-11-21T12:00:01.123456+00:00" });
+    let (status, mut made) = rest(&bob, Method::POST, "", Some(wish)).await;
+    assert_eq!(status, 201, "{made}");
+    let token = made.as_object_mut().unwrap().remove("token").unwrap().as_str().unwrap().to_owned();
+    let (identifier, _) = token.split_once('-').unwrap();
+    let expected = json!({ "identifier": identifier, "label": "laptop", "revoked": false, "expired": false,
+        "created": "2026-11-20T12:00:01.000Z", "expiry": "2026-11-21T12:00:01.123Z" });
+    assert_eq!(made, expected);
+    let viewer = "{ viewer { scopes user { name } account { slug } } }";
+    let of_token = bob.with_token(token.clone());
+    let scopes =
+        json!({ "scopes": ["INGEST", "READ"], "user": { "name": "bob" }, "account": { "slug": "ada" } });
+    assert_eq!(of_token.query(viewer, json!({})).await["viewer"], scopes);
+    // The list is of one's own tokens, of an owner as well: "revoke all" goes by it.
+    let (_, list) = rest(&bob, Method::GET, "?page=1", None).await;
+    assert_eq!((&list["next"], list["results"].as_array().unwrap().len()), (&Value::Null, 2), "{list}");
+    assert_eq!(list["results"][0], expected);
+    let (_, of_ada) = rest(&ada, Method::GET, "", None).await;
+    assert_eq!(of_ada["results"].as_array().unwrap().len(), 1, "{of_ada}");
+    assert_eq!(rest(&bob, Method::GET, "?page=2", None).await.1, json!({ "results": [], "next": null }));
+    // Nobody ends another's here, and what has ended stays so.
+    let revoke = format!("{identifier}/revoke");
+    assert_eq!(rest(&ada, Method::DELETE, &revoke, None).await.0, 404);
+    for _ in 0..2 {
+        let (status, revoked) = rest(&bob, Method::DELETE, &revoke, None).await;
+        assert_eq!((status, &revoked["revoked"], &revoked["label"]), (200, &json!(true), &json!("laptop")));
+    }
+    assert_eq!(of_token.request(Method::GET, "/api/v2/user/me").send().await.unwrap().status(), 401);
+    let (_, list) = rest(&bob, Method::GET, "", None).await;
+    assert_eq!(
+        (&list["results"][0]["revoked"], &list["results"][0]["expired"]),
+        (&json!(true), &json!(false))
+    );
+    app.set_clock("2026-11-21T12:00:02Z");
+    let (_, list) = rest(&bob, Method::GET, "", None).await;
+    assert_eq!(list["results"][0]["expired"], true);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_that_is_good_for_less_than_its_user_decides_on_no_others() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let bob = app.member_with("bob", "ada", Role::Member).await;
+    let scheduler = bob.with_token(bob.token(&[Scope::Ingest], None).await);
+    let reader = bob.with_token(bob.token(&[Scope::Read], None).await);
+    let end = "2026-11-30T00:00:00Z".parse().unwrap();
+    let ending = bob.with_token(bob.token(&[Scope::Ingest, Scope::Read], Some(end)).await);
+    let identifier = bob.secret().split_once('-').unwrap().0;
+    let revoke = format!("{identifier}/revoke");
+    assert_eq!(rest(&scheduler, Method::GET, "", None).await.0, 403);
+    assert_eq!(rest(&reader, Method::GET, "", None).await.0, 200);
+    for member in [&scheduler, &reader] {
+        assert_eq!(rest(member, Method::POST, "", Some(json!({}))).await.1["code"], "MISSING_SCOPE");
+        assert_eq!(rest(member, Method::DELETE, &revoke, None).await.1["code"], "MISSING_SCOPE");
+    }
+    // What ends makes nothing that ends later, and without a word what ends with it.
+    let (status, made) = rest(&ending, Method::POST, "", Some(json!({}))).await;
+    assert_eq!(
+        (status, &made["expiry"], &made["label"]),
+        (201, &json!("2026-11-30T00:00:00.000Z"), &json!(""))
+    );
+    for (body, pointer) in [
+        (json!({ "expiry": "2026-11-30T00:00:01Z" }), "/expiry"),
+        (json!({ "expiry": "2026-11-20T12:00:00Z" }), "/expiry"),
+        (json!({ "expiry": "tomorrow" }), "/expiry"),
+        (json!({ "label": "x".repeat(201) }), "/label"),
+        (json!({ "label": 1 }), "/label"),
+    ] {
+        let (status, refused) = rest(&ending, Method::POST, "", Some(body.clone())).await;
+        assert_eq!((status, refused["pointer"].as_str()), (400, Some(pointer)), "{body}: {refused}");
+    }
+    for page in ["0", "-1", "x", "10001"] {
+        assert_eq!(rest(&ada, Method::GET, &format!("?page={page}"), None).await.0, 400, "{page}");
+    }
+    for identifier in ["nobody", "-", "%2e%2e"] {
+        assert_eq!(
+            rest(&ada, Method::DELETE, &format!("{identifier}/revoke"), None).await.0,
+            404,
+            "{identifier}"
+        );
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_of_many_tokens_has_pages() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let labels: Vec<String> = (0..150).map(|number| format!("token {number}")).collect();
+    for (number, label) in labels.iter().enumerate() {
+        app.set_clock(&format!("2026-11-20T13:{:02}:{:02}Z", number / 60, number % 60));
+        assert_eq!(rest(&ada, Method::POST, "", Some(json!({ "label": label }))).await.0, 201);
+    }
+    let mut seen = Vec::new();
+    for (page, next) in [(1, json!("/api/v1/api-tokens/?page=2")), (2, Value::Null)] {
+        let (_, list) = rest(&ada, Method::GET, &format!("?page={page}"), None).await;
+        assert_eq!(list["next"], next);
+        let labels = list["results"].as_array().unwrap().iter();
+        seen.extend(labels.map(|token| token["label"].as_str().unwrap().to_owned()));
+    }
+    let newest_first: Vec<String> = labels.into_iter().rev().chain([String::new()]).collect();
+    assert_eq!(seen, newest_first);
     app.stop().await;
 }

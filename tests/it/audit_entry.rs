@@ -15,8 +15,8 @@ use galvo::{
     },
 };
 use harness::{
-    Member, ReportBuilder, SigningKey, TestApp, claims, code, code_frame, error, profile, shared_jwt_config,
-    span, task_group,
+    Browser, Member, ReportBuilder, SigningKey, TestApp, claims, code, code_frame, error, profile,
+    shared_jwt_config, span, task_group,
 };
 use reqwest::Method;
 use sea_orm::EntityTrait;
@@ -383,6 +383,99 @@ async fn what_operators_do_is_written_down_too() {
     }
     assert_eq!(entries[3]["detail"]["after"]["role"], "admin");
     app.stop().await;
+}
+
+#[tokio::test]
+async fn what_people_do_in_browsers_is_written_down_in_all_their_accounts() {
+    let app = TestApp::start().await;
+    let (ada, team) = (app.account("ada").await, app.account("team").await);
+    app.join("ada", "team", Role::Viewer, None).await;
+    let browser = app.browser(&ada).await;
+    let made = entries_since(&team, &[]).await;
+    let expected =
+        [("SIGN_IN", "SESSION", json!({ "by": "password" })), ("SET_PASSWORD", "OPERATOR", json!({}))];
+    assert_eq!(told(&made[..2]), expected);
+    assert_eq!(told(&log(&ada, json!({})).await[..2]), expected);
+    assert_eq!((&made[0]["userName"], &made[0]["address"]), (&json!("ada"), &json!("127.0.0.1")));
+    assert!(made[0]["requestId"].is_string());
+    // A wrong password is no sign-in, and no other password either.
+    let wrong = Browser::new(&app);
+    assert_eq!(
+        wrong.submit("/sign-in", &[("username", "ada"), ("password", "wrong password")]).await.status,
+        401
+    );
+    let change = async |old: &str, new: &str| {
+        let csrf = browser.csrf().await;
+        browser.submit("/password", &[("csrf", &csrf), ("old", old), ("new", new)]).await.status
+    };
+    assert_eq!(change("wrong password", "another password").await, 401);
+    assert_eq!(entries_since(&team, &made).await, Vec::<Value>::new());
+    assert_eq!(change("password of ada", "another password").await, 200);
+    let csrf = browser.csrf().await;
+    assert_eq!(browser.submit("/sign-out", &[("csrf", &csrf), ("everywhere", "1")]).await.status, 303);
+    let expected = [("SIGN_OUT_EVERYWHERE", "SESSION", json!({})), ("SET_PASSWORD", "SESSION", json!({}))];
+    let since = entries_since(&team, &made).await;
+    assert_eq!(told(&since), expected);
+    for entry in &since {
+        assert_eq!((&entry["userName"], &entry["target"]["kind"]), (&json!("ada"), &json!("USER")));
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn tokens_made_and_ended_by_the_coiled_client_are_written_down() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let before = log(&ada, json!({})).await;
+    let path = "/api/v1/api-tokens/";
+    let made = ada.request(Method::POST, path).json(&json!({ "label": "laptop" })).send().await.unwrap();
+    let made: Value = made.json().await.unwrap();
+    let identifier = made["identifier"].as_str().unwrap();
+    for _ in 0..2 {
+        let revoke = ada.request(Method::DELETE, &format!("{path}{identifier}/revoke"));
+        assert_eq!(revoke.send().await.unwrap().status(), 200);
+    }
+    // And the one that somebody at a browser gives a program.
+    let browser = app.browser(&ada).await;
+    let asked = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
+    let asked = asked.header("content-type", "application/x-www-form-urlencoded").body("label=job");
+    let asked: Value = asked.send().await.unwrap().json().await.unwrap();
+    let (csrf, waits) = (browser.csrf().await, asked["identifier"].as_str().unwrap());
+    let fields =
+        [("csrf", csrf.as_str()), ("id", waits), ("account", "ada"), ("days", ""), ("decision", "approve")];
+    assert_eq!(browser.submit("/activate-token", &fields).await.status, 200);
+    let entries = entries_since(&ada, &before).await;
+    assert_eq!(
+        actions(&entries),
+        ["CREATE_TOKEN", "SIGN_IN", "SET_PASSWORD", "REVOKE_TOKEN", "CREATE_TOKEN"]
+    );
+    for (entry, identifier, credential, label) in [
+        (&entries[0], waits, "SESSION", "job"),
+        (&entries[3], identifier, "API_TOKEN", "laptop"),
+        (&entries[4], identifier, "API_TOKEN", "laptop"),
+    ] {
+        assert_eq!(entry["target"], json!({ "kind": "API_TOKEN", "id": identifier }));
+        assert_eq!((&entry["credential"], &entry["detail"]["label"]), (&json!(credential), &json!(label)));
+    }
+    app.stop().await;
+}
+
+/// What was written down after some entries.
+async fn entries_since(member: &Member, before: &[Value]) -> Vec<Value> {
+    let mut entries = log(member, json!({})).await;
+    entries.truncate(entries.len() - before.len());
+    entries
+}
+
+/// Action, credential and detail of entries.
+fn told(entries: &[Value]) -> Vec<(&str, &str, Value)> {
+    entries
+        .iter()
+        .map(|entry| {
+            let [action, credential] = ["action", "credential"].map(|name| entry[name].as_str().unwrap());
+            (action, credential, entry["detail"].clone())
+        })
+        .collect()
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ async fn an_empty_store_is_set_up_once() {
         format!("dashboard:    {address}/"),
         format!("graphql:      {address}/graphql"),
         format!("token:        {token}   (account default, user admin; shown only now)"),
+        format!("sign in:      {address}/sign-in   (once `galvo user password admin` has set a password)"),
         "point Dask here:".to_owned(),
         format!("  export DASK_GALVO__TOKEN={token}"),
         format!("  dask scheduler --preload {address}/api/v2/analytics/preload"),
@@ -178,6 +179,23 @@ async fn members_are_decided_on_by_commands() {
     assert_eq!(who["data"]["viewer"]["user"]["name"], "ada");
 
     assert_eq!(run(&["user", "remove", "eve", "--account", "team"]).await.0, Some(0));
+    let told = ask(token.trim(), "{ viewer { account { members { totalCount } } } }").await;
+    assert_eq!(told["data"]["viewer"]["account"]["members"]["totalCount"], 1);
+}
+
+#[tokio::test]
+async fn what_no_member_can_be_commands_refuse() {
+    let database = Database::empty().await;
+    let run = async |arguments: &[&str]| {
+        Program::run(&[arguments, &["--database-url", database.url(), "--log", "warn"]].concat()).await
+    };
+    for arguments in [
+        &["account", "create", "team"][..],
+        &["user", "create", "ada", "--account", "team", "--role", "owner"],
+        &["user", "link", "ada", "--issuer", "https://login.example.com/", "--subject", "auth0|1"],
+    ] {
+        assert_eq!(run(arguments).await.0, Some(0), "{arguments:?}");
+    }
     let until = &["--until", "2020-01-01T00:00:00Z"];
     for (arguments, status, message) in [
         (&["user", "remove", "eve", "--account", "team"][..], 1, "there is no user 'eve' in account 'team'"),

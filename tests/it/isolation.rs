@@ -58,22 +58,53 @@ const NODES: [&str; 9] = [
 ];
 
 /// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 7] = [
+const ROUTES: [(&str, Guard); 36] = [
+    ("DELETE /api/v1/api-tokens/{identifier}/revoke", Guard::Case),
+    ("GET /api/v1/api-tokens/", Guard::Case),
+    ("GET /api/v1/export/audit-log", Guard::Case),
+    ("GET /api/v1/export/clusters", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/clients", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/computations", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/errors", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/events", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/fine-metrics", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/functions", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/logs", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/spans", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/task-groups", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/thread-history", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/usage-hours", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/workers", Guard::Case),
+    ("GET /api/v1/export/computations", Guard::Case),
+    ("GET /api/v1/export/error-groups", Guard::Case),
+    ("GET /api/v1/export/errors", Guard::Case),
+    ("GET /api/v1/export/events", Guard::Case),
+    ("GET /api/v1/export/functions", Guard::Case),
+    ("GET /api/v1/export/logs", Guard::Case),
+    ("GET /api/v1/export/spans", Guard::Case),
+    ("GET /api/v1/export/usage-table", Guard::Case),
+    ("GET /api/v1/session", Guard::Case),
     ("GET /api/v2/analytics/preload", Guard::NoAccountData),
+    ("GET /api/v2/user/account/{workspace}/usage", Guard::Case),
     ("GET /api/v2/user/me", Guard::Case),
     ("GET /api/v2/user/me/memberships", Guard::Case),
     ("GET /healthz", Guard::NoAccountData),
     ("GET /readyz", Guard::NoAccountData),
+    ("POST /api/v1/api-tokens-no-user/", Guard::NoAccountData),
+    ("POST /api/v1/api-tokens/", Guard::Case),
     ("POST /api/v1/reports", Guard::Case),
     ("POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}", Guard::Case),
+    ("POST /api/v2/interactions/interaction", Guard::NoAccountData),
 ];
 
 enum Guard {
     /// The same for everybody.
     NoAccountData,
     /// A test below: of reports `a_report_reaches_its_own_account_only`, of those the `coiled` client calls
-    /// `the_coiled_client_is_told_of_its_own_account_only`, and of those it tells of spans
-    /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`.
+    /// `the_coiled_client_is_told_of_its_own_account_only`, of tokens and sessions
+    /// `tokens_and_sessions_are_of_their_own_account_and_user`, of those it tells of spans
+    /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`, and of exports
+    /// `exports_tell_of_their_own_account_only`.
     Case,
 }
 
@@ -141,6 +172,57 @@ async fn every_root_field_node_and_route_has_a_case() {
         })
         .collect();
     assert_eq!(routes, ROUTES.iter().map(|(route, _)| (*route).to_owned()).collect());
+}
+
+#[tokio::test]
+async fn exports_tell_of_their_own_account_only() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let mut report = report();
+    report["events"] = json!([event(1, "mine", 1)]);
+    report["logs"] = json!([log_line(1, "line")]);
+    let number = ada.reported(&report).await;
+    app.fold_usage().await;
+    let id =
+        ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
+    let id = id["cluster"]["id"].clone();
+    let nothing = of_nothing(&id);
+    let answer = async |member: &Member, path: &str, format: &str| {
+        let days = path.ends_with("/usage-table").then_some([("from", "2026-01-01"), ("to", "2027-01-01")]);
+        let request = member.request(Method::GET, path).query(&[("format", format)]);
+        let response = request.query(&days.into_iter().flatten().collect::<Vec<_>>()).send().await.unwrap();
+        let mut headers = response.headers().clone();
+        headers.remove("date");
+        (response.status(), headers, response.bytes().await.unwrap())
+    };
+    let exports = ROUTES.iter().filter_map(|(route, _)| route.strip_prefix("GET /api/v1/export"));
+    for (export, format) in exports.flat_map(|export| [(export, "csv"), (export, "arrow")]) {
+        let path = format!("/api/v1/export{export}");
+        let own = answer(&ada, &path.replace("{id}", id.as_str().unwrap()), format).await;
+        assert_eq!(own.0, 200, "{path}: {:?}", own.2);
+        if path.contains("{id}") {
+            let theirs = answer(&bob, &path.replace("{id}", id.as_str().unwrap()), format).await;
+            let nobodys = answer(&bob, &path.replace("{id}", nothing.as_str().unwrap()), format).await;
+            assert_eq!(theirs, nobodys, "{path}");
+            assert_eq!(theirs.0, 404, "{path}");
+            assert_eq!(answer(&bob, &path.replace("{id}", &number.to_string()), format).await, nobodys);
+        } else if format == "csv" {
+            let lines = |body: &[u8]| String::from_utf8_lossy(body).lines().count();
+            assert!(lines(&own.2) > 1, "{path} shows the owner nothing");
+            let theirs = answer(&bob, &path, format).await;
+            assert_eq!(theirs.0, 200, "{path}");
+            if path.ends_with("/audit-log") {
+                // Both were made, and nothing else is in both logs.
+                let rows =
+                    |body: &[u8]| String::from_utf8_lossy(body).lines().skip(1).map(str::to_owned).collect();
+                let (own, theirs): (BTreeSet<_>, BTreeSet<_>) = (rows(&own.2), rows(&theirs.2));
+                assert_eq!(own.intersection(&theirs).collect::<Vec<_>>(), Vec::<&String>::new());
+            } else {
+                assert_eq!(lines(&theirs.2), 1, "{path}");
+            }
+        }
+    }
+    app.stop().await;
 }
 
 /// Global identifiers of one of everything in a member's account.
@@ -329,6 +411,52 @@ async fn the_coiled_client_is_told_of_its_own_account_only() {
     for path in ["/api/v2/user/me", "/api/v2/user/me/memberships"] {
         assert_eq!(app.anonymous(Method::GET, path).send().await.unwrap().status(), 401, "{path}");
     }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn tokens_and_sessions_are_of_their_own_account_and_user() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let rest = async |member: &Member, method: Method, path: &str| {
+        let answer = member.request(method, path).json(&json!({})).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let (_, of_bob) = rest(&bob, Method::GET, "/api/v1/api-tokens/").await;
+    let (made, _) = rest(&ada, Method::POST, "/api/v1/api-tokens/").await;
+    let (_, still) = rest(&bob, Method::GET, "/api/v1/api-tokens/").await;
+    assert_eq!((made, &still), (201, &of_bob));
+    let revoke = |identifier: &str| format!("/api/v1/api-tokens/{identifier}/revoke");
+    let adas = ada.secret().split_once('-').unwrap().0;
+    let theirs = rest(&bob, Method::DELETE, &revoke(adas)).await;
+    assert_eq!((theirs.0, &theirs), (404, &rest(&bob, Method::DELETE, &revoke("0000000000000000")).await));
+    let usage = |account: &str| format!("/api/v2/user/account/{account}/usage");
+    let theirs = rest(&bob, Method::GET, &usage("ada")).await;
+    assert_eq!((theirs.0, &theirs), (404, &rest(&bob, Method::GET, &usage("nobody")).await));
+    assert_eq!(rest(&bob, Method::GET, &usage("bob")).await.0, 200);
+    // A session tells of its user, and whoever decides in it on a token gives it to no account of others.
+    let (of_ada, of_bob) = (app.browser(&ada).await, app.browser(&bob).await);
+    for (browser, name) in [(&of_ada, "ada"), (&of_bob, "bob")] {
+        let session: Value =
+            browser.request(Method::GET, "/api/v1/session").send().await.unwrap().json().await.unwrap();
+        assert_eq!(session["username"], name);
+    }
+    assert_ne!(of_ada.csrf().await, of_bob.csrf().await);
+    let asked = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
+    let asked = asked.header("content-type", "application/x-www-form-urlencoded").send().await.unwrap();
+    let identifier = asked.json::<Value>().await.unwrap()["identifier"].as_str().unwrap().to_owned();
+    let page = of_bob.open(&format!("/activate-token?id={identifier}")).await;
+    assert!(page.html.contains("<option value=\"bob\">") && !page.html.contains("ada"), "{}", page.html);
+    let csrf = of_bob.csrf().await;
+    let give = async |account: &str| {
+        let fields =
+            [("csrf", csrf.as_str()), ("id", &identifier), ("account", account), ("decision", "approve")];
+        let page = of_bob.submit("/activate-token", &fields).await;
+        (page.status.as_u16(), page.html)
+    };
+    let theirs = give("ada").await;
+    assert_eq!((theirs.0, &theirs), (403, &give("nobody").await));
+    assert_eq!(give("bob").await.0, 200);
     app.stop().await;
 }
 

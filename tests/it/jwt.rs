@@ -108,31 +108,10 @@ fn forged(header: &Value, claims: &Value, signature: &[u8]) -> String {
     format!("{}.{}.{}", encode(header), encode(claims), URL_SAFE_NO_PAD.encode(signature))
 }
 
-#[tokio::test]
-async fn what_is_not_as_it_should_be_is_refused() {
-    let keys = key_set(&[(SigningKey::Rsa, "rsa"), (SigningKey::Ec, "ec"), (SigningKey::Ed, "ed")]);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), keys.to_string()).unwrap();
-    let config = JwtConfig { jwks: Some(JwksSource::File(file.path().to_owned())), ..shared_jwt_config() };
-    let app = start(config).await;
-    app.account("ada").await;
-    app.link("ada", "1").await;
-    let good = claims("1");
+/// Tokens with which something is wrong, and what. Those whom they are shown to know the keys `rsa`, `ec` and `ed`.
+fn wrong(good: &Value) -> Vec<(&'static str, String)> {
+    let good = good.clone();
     let rsa = |claims: &Value| SigningKey::Rsa.sign(Some("rsa"), claims);
-    for token in [
-        rsa(&good),
-        SigningKey::Rsa.sign(None, &good),
-        SigningKey::Ec.sign(Some("ec"), &good),
-        SigningKey::Ed.sign(Some("ed"), &good),
-        SigningKey::Shared.sign(None, &good),
-        rsa(&with(good.clone(), "aud", json!(["other", "galvo"]))),
-        rsa(&with(good.clone(), "exp", json!(1_795_175_941))),
-        rsa(&with(good.clone(), "nbf", json!(1_795_176_060))),
-        rsa(&with(good.clone(), "iat", json!(1_795_176_060))),
-    ] {
-        assert_eq!(app.bearer(token.clone(), None).status().await, fine(), "{token}");
-    }
-
     let without = |name: &str| {
         let mut claims = good.clone();
         claims.as_object_mut().unwrap().remove(name);
@@ -155,7 +134,7 @@ async fn what_is_not_as_it_should_be_is_refused() {
     let mut cut = signature.to_owned();
     cut.pop();
     let none = |alg: &str| forged(&json!({ "alg": alg, "typ": "JWT" }), &good, b"");
-    for (what, token) in [
+    vec![
         ("expired", rsa(&with(good.clone(), "exp", json!(1_795_175_940)))),
         ("not yet", rsa(&with(good.clone(), "nbf", json!(1_795_176_061)))),
         ("made in the future", rsa(&with(good.clone(), "iat", json!(1_795_176_061)))),
@@ -216,7 +195,35 @@ async fn what_is_not_as_it_should_be_is_refused() {
         ("dots", "..".to_owned()),
         ("one dot", ".".to_owned()),
         ("more than is looked at", rsa(&with(good.clone(), "more", json!("x".repeat(8_000))))),
+    ]
+}
+
+#[tokio::test]
+async fn what_is_not_as_it_should_be_is_refused() {
+    let keys = key_set(&[(SigningKey::Rsa, "rsa"), (SigningKey::Ec, "ec"), (SigningKey::Ed, "ed")]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), keys.to_string()).unwrap();
+    let config = JwtConfig { jwks: Some(JwksSource::File(file.path().to_owned())), ..shared_jwt_config() };
+    let app = start(config).await;
+    app.account("ada").await;
+    app.link("ada", "1").await;
+    let good = claims("1");
+    let rsa = |claims: &Value| SigningKey::Rsa.sign(Some("rsa"), claims);
+    for token in [
+        rsa(&good),
+        SigningKey::Rsa.sign(None, &good),
+        SigningKey::Ec.sign(Some("ec"), &good),
+        SigningKey::Ed.sign(Some("ed"), &good),
+        SigningKey::Shared.sign(None, &good),
+        rsa(&with(good.clone(), "aud", json!(["other", "galvo"]))),
+        rsa(&with(good.clone(), "exp", json!(1_795_175_941))),
+        rsa(&with(good.clone(), "nbf", json!(1_795_176_060))),
+        rsa(&with(good.clone(), "iat", json!(1_795_176_060))),
     ] {
+        assert_eq!(app.bearer(token.clone(), None).status().await, fine(), "{token}");
+    }
+
+    for (what, token) in wrong(&good) {
         assert_eq!(app.bearer(token, None).status().await, refused(), "{what}");
     }
     // All of them are answered alike.
@@ -224,9 +231,11 @@ async fn what_is_not_as_it_should_be_is_refused() {
         let ask = app.bearer(token.to_owned(), None).request(Method::POST, "/graphql");
         ask.json(&json!({ "query": WHO })).send().await.unwrap().text().await.unwrap()
     };
-    assert_eq!(ask(&none("none")).await, ask("nobody-x").await);
+    let none = forged(&json!({ "alg": "none", "typ": "JWT" }), &good, b"");
+    assert_eq!(ask(&none).await, ask("nobody-x").await);
     assert_eq!(ask(&SigningKey::OtherRsa.sign(Some("rsa"), &good)).await, ask("nobody-x").await);
 
+    let token = rsa(&good);
     let post = || app.anonymous(Method::POST, "/graphql").json(&json!({ "query": WHO }));
     let long = post().bearer_auth("x".repeat(1 << 20)).send().await.unwrap();
     assert_eq!(long.status(), 431, "a megabyte is not read");
@@ -390,7 +399,7 @@ async fn claims_say_in_which_accounts_and_as_what() {
         let jwt = jwt(accounts.clone(), roles.clone(), asked);
         match answer {
             Some((account, scopes)) => {
-                assert_eq!(who(&jwt).await, is("ada", account, scopes), "{accounts} {roles}")
+                assert_eq!(who(&jwt).await, is("ada", account, scopes), "{accounts} {roles}");
             }
             None => assert_eq!(jwt.status().await, no_account(), "{accounts} {roles} {asked:?}"),
         }
@@ -409,14 +418,14 @@ async fn claims_say_in_which_accounts_and_as_what() {
     app.stop().await;
 }
 
-fn provision(role: Role, account: Option<&str>) -> Option<Provision> {
-    Some(Provision { role, account: account.map(|account| account.parse().unwrap()) })
+fn provision(role: Role, account: Option<&str>) -> Provision {
+    Provision { role, account: account.map(|account| account.parse().unwrap()) }
 }
 
 #[tokio::test]
 async fn whom_the_issuer_sends_becomes_a_member_once() {
     let mut config = shared_jwt_config();
-    config.provision = provision(Role::Member, Some("team"));
+    config.provision = Some(provision(Role::Member, Some("team")));
     let app = start(config).await;
     let owner = app.account("team").await;
     app.account("other").await;
@@ -460,7 +469,7 @@ async fn what_the_issuer_may_make_of_somebody_is_bounded() {
     let mut config = shared_jwt_config();
     config.claims.accounts = Some("accounts".parse().unwrap());
     config.claims.role = Some("role".parse().unwrap());
-    config.provision = provision(Role::Member, None);
+    config.provision = Some(provision(Role::Member, None));
     let app = start(config).await;
     let owner = app.account("team").await;
     app.account("lab").await;

@@ -65,11 +65,14 @@ async fn up_down_and_up_again() {
             "invitations",
             "log_lines",
             "memberships",
+            "passwords",
             "profiles",
             "removed_members",
+            "sessions",
             "spans",
             "task_groups",
             "thread_changes",
+            "token_requests",
             "usage_days",
             "usage_hours",
             "users",
@@ -202,11 +205,14 @@ async fn every_entity_reads_its_table() {
         invitation,
         log_line,
         membership,
+        password,
         profile,
         removed_member,
+        session,
         span,
         task_group,
         thread_change,
+        token_request,
         usage_day,
         usage_hour,
         user,
@@ -216,8 +222,18 @@ async fn every_entity_reads_its_table() {
 }
 
 /// Tables that are few and written rarely: they are looked up before an account is known, or belong to none.
-const REFERENCE_TABLES: [&str; 7] =
-    ["accounts", "api_tokens", "default_accounts", "encryption_keys", "identities", "invitations", "users"];
+const REFERENCE_TABLES: [&str; 10] = [
+    "accounts",
+    "api_tokens",
+    "default_accounts",
+    "encryption_keys",
+    "identities",
+    "invitations",
+    "passwords",
+    "sessions",
+    "token_requests",
+    "users",
+];
 
 /// What the accounts of a user are found by, before one of them is known.
 const ACCOUNTS_OF_A_USER: &str = "memberships_user_idx:user_id";

@@ -244,8 +244,10 @@ pub(crate) async fn plan_of(app: &TestApp, sql: &str) -> String {
         return explain(&database, &format!("EXPLAIN QUERY PLAN {sql}")).await;
     }
     let transaction = database.begin().await.unwrap();
-    // Reading all of it is best while a table is as small as in a test.
-    for setting in ["enable_seqscan = off", "plan_cache_mode = force_generic_plan"] {
+    // Reading all of it is best while a table is as small as in a test. The server turns bitmaps off, too.
+    let settings =
+        ["enable_seqscan = off", "enable_bitmapscan = off", "plan_cache_mode = force_generic_plan"];
+    for setting in settings {
         transaction.execute_unprepared(&format!("SET LOCAL {setting}")).await.unwrap();
     }
     transaction.execute_unprepared(&format!("PREPARE wanted AS {sql}")).await.unwrap();

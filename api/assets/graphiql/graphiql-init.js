@@ -1,10 +1,11 @@
 // Starts GraphiQL. A file of its own, because the page's Content-Security-Policy allows no inline script.
 "use strict";
 
-const DEFAULT_QUERY = `# The clusters of your token's account, newest first.
+const DEFAULT_QUERY = `# The clusters of your account, newest first.
 #
-# Write an API token into "Headers" below and press the
-# refresh button at the lower left to load the schema.
+# Sign in at /sign-in, or write an API token into "Headers"
+# below, and press the refresh button at the lower left to
+# load the schema.
 
 query RecentClusters {
   viewer {
@@ -47,11 +48,22 @@ const send = GraphiQL.createFetcher({
   headers: { Accept: "application/graphql-response+json, application/json;q=0.9" },
 });
 
+// Whoever is signed in with this browser needs no token: the cookie goes along, with what shows that it was this page
+// that sent it.
+const session = fetch("/api/v1/session", { headers: { Accept: "application/json" } })
+  .then((answer) => (answer.ok ? answer.json() : {}))
+  .catch(() => ({}));
+
 // GraphiQL asks for the schema before its header editor exists, so the kept headers
 // would not go with that first request and every reload would begin with an error.
-function fetcher(request, options) {
+async function fetcher(request, options) {
   const isFirstRequest = request.operationName === "IntrospectionQuery" && !options?.headers;
-  return send(request, isFirstRequest ? { ...options, headers: keptHeaders() } : options);
+  const headers = { ...(isFirstRequest ? keptHeaders() : options?.headers) };
+  // What stands in the editor before a token is written there; any token would count before the session.
+  if (/^\s*bearer\s*$/i.test(headers.Authorization ?? "")) delete headers.Authorization;
+  const { csrf_token: token } = await session;
+  if (token && !headers.Authorization) headers["Galvo-CSRF"] = token;
+  return send(request, { ...options, headers });
 }
 
 function keptHeaders() {

@@ -16,10 +16,12 @@ use super::{
     invitation::{invitation_detail, new_invitation},
 };
 use crate::{
+    blocking::blocking,
     clock::Clock,
     domain::{
         access::{AccessError, Grant, InvitationWish, check_grant, check_invitation},
         audit::Actor,
+        password::{Password, PasswordError},
         role::covers,
         slug::Slug,
         token::ApiToken,
@@ -60,6 +62,9 @@ pub enum AccountError {
     /// A rule speaks against it.
     #[error("{}", all_of(.0))]
     Refused(Vec<AccessError>),
+    /// The text cannot become a password.
+    #[error("a password {0}")]
+    Password(#[from] PasswordError),
     /// The store did not do its work.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -200,6 +205,19 @@ impl Accounts {
         let detail = token_detail(&row);
         self.store.add_api_token(row, &Actor::operator(now), detail).await?;
         Ok(token)
+    }
+
+    /// Sets the password of a user, whose sessions all end.
+    ///
+    /// # Errors
+    /// [`AccountError::Missing`] without the user, [`AccountError::Password`] when it cannot be one.
+    pub async fn set_password(&self, user: &Slug, password: String) -> Result<(), AccountError> {
+        let missing = || AccountError::Missing(format!("user '{user}'"));
+        let user = self.store.user_by_name(user.as_str()).await?.ok_or_else(missing)?;
+        let password = Password::chosen(password, &user.name)?;
+        let hash = blocking(move || password.hash(&mut rand::rng())).await;
+        let operator = Actor::operator(self.clock.timestamp());
+        Ok(self.store.set_password(user.id, hash, None, &operator).await?)
     }
 
     /// Gives an empty store its first account, user and token; does nothing to any other.

@@ -10,12 +10,12 @@ use super::{
 use crate::{
     auth::Viewer,
     domain::{
-        access::{AccessError, MAX_TOKENS, Own, TokenWish, check_token},
+        access::{AccessError, MAX_TOKENS, Own, TokenWish, check_own_token, check_token},
         audit::{Entry, Target, time_detail},
         role::manages,
         token::ApiToken,
     },
-    store::AccountStore,
+    store::{AccountStore, StoreError},
 };
 
 /// Makes a token for a member. The answer is the only place its secret is ever in.
@@ -35,7 +35,12 @@ pub(crate) async fn create(
                 let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
                 let Some(grant) = grant_of(&members, holder) else { return Ok(Err(Refusal::NotFound)) };
                 let own = Own { role: own, scopes: &scopes, expires_at: own_end };
-                if let Err(errors) = check_token(own, grant, &wish, now) {
+                let checked = if holder == actor {
+                    check_own_token(own, grant.ends_at, &wish, now)
+                } else {
+                    check_token(own, grant, &wish, now)
+                };
+                if let Err(errors) = checked {
                     return Ok(Err(Refusal::Rules(errors)));
                 }
                 if store.good_api_token_count(now).await? >= MAX_TOKENS {
@@ -84,12 +89,35 @@ pub(crate) async fn revoke(
                 if !manages(own, role) {
                     return Ok(Err(AccessError::MemberAbove.into()));
                 }
-                store.revoke_api_token(token.id, now).await?;
-                if token.revoked_at.is_none() {
-                    let (target, detail) = (Target::ApiToken(token.identifier.clone()), token_detail(&token));
-                    store.audit(Entry::done(Action::RevokeToken, target, detail)).await?;
-                }
-                Ok(Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token }))
+                Ok(Ok(end(&store, token, now).await?))
+            })
+        })
+        .await
+}
+
+async fn end(store: &AccountStore, token: Model, now: Timestamp) -> Result<Model, StoreError> {
+    store.revoke_api_token(token.id, now).await?;
+    if token.revoked_at.is_none() {
+        let (target, detail) = (Target::ApiToken(token.identifier.clone()), token_detail(&token));
+        store.audit(Entry::done(Action::RevokeToken, target, detail)).await?;
+    }
+    Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token })
+}
+
+/// Ends a token of somebody's own, which takes no role.
+pub(crate) async fn revoke_own(
+    store: &AccountStore,
+    actor: UserId,
+    identifier: String,
+    now: Timestamp,
+) -> Outcome<Model> {
+    store
+        .write(move |store| {
+            let identifier = identifier.clone();
+            Box::pin(async move {
+                let token = store.api_token(&identifier).await?.filter(|token| token.user_id == actor);
+                let Some(token) = token else { return Ok(Err(Refusal::NotFound)) };
+                Ok(Ok(end(&store, token, now).await?))
             })
         })
         .await

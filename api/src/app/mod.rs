@@ -7,7 +7,10 @@ pub(crate) mod invitation;
 pub(crate) mod member;
 mod privacy;
 mod report;
+mod sign_in;
+pub(crate) mod token_request;
 pub mod usage;
 
 pub use client_span::ClientSpans;
 pub use report::{ReportError, Reports};
+pub use sign_in::{SignInError, SignIns};

@@ -55,6 +55,9 @@ pub enum AuthError {
     /// The credentials are malformed, unknown, revoked or expired; it is not told which.
     #[error("the token is not valid")]
     Invalid,
+    /// The session of a browser has ended, or never was; it is not told which.
+    #[error("the session is over: sign in again")]
+    NoSession,
     /// The credentials are good, but not for the account that is asked for, or for none; whether that exists and whose it
     /// is, is not told.
     #[error("the credentials open no such account")]

@@ -11,6 +11,8 @@ pub enum Credential {
     /// An API token. It belongs to one account, where an admin may have made it for somebody else: in that account it acts
     /// for its user, and of the user's other accounts it tells and changes nothing.
     ApiToken(ApiTokenId),
+    /// A session of the user's browser.
+    Session,
     /// A JWT of the issuer that is trusted, who says that this is the user.
     Jwt,
 }
@@ -30,7 +32,7 @@ impl Credential {
     pub fn limit_key(self, user: UserId) -> LimitKey {
         match self {
             Self::ApiToken(token) => LimitKey::ApiToken(token),
-            Self::Jwt => LimitKey::User(user),
+            Self::Session | Self::Jwt => LimitKey::User(user),
         }
     }
 
@@ -39,6 +41,7 @@ impl Credential {
     pub fn audited(self) -> (audit_entry::Credential, Option<ApiTokenId>) {
         match self {
             Self::ApiToken(token) => (audit_entry::Credential::ApiToken, Some(token)),
+            Self::Session => (audit_entry::Credential::Session, None),
             Self::Jwt => (audit_entry::Credential::Jwt, None),
         }
     }
@@ -48,7 +51,7 @@ impl Credential {
     pub fn is_the_users_own(self) -> bool {
         match self {
             Self::ApiToken(_) => false,
-            Self::Jwt => true,
+            Self::Session | Self::Jwt => true,
         }
     }
 
@@ -58,6 +61,8 @@ impl Credential {
     pub fn grants_until(self, expires_at: Option<Timestamp>) -> Option<Timestamp> {
         match self {
             Self::ApiToken(_) | Self::Jwt => expires_at,
+            // Whoever has one proved who they are, and it leaves the browser for nobody else.
+            Self::Session => None,
         }
     }
 }

@@ -78,14 +78,14 @@ struct Shared {
 
 enum Source {
     File(PathBuf),
-    Url(Url, Outgoing),
+    Url(Box<(Url, Outgoing)>),
 }
 
 /// A key, and the only algorithm it is used with.
 struct Key {
     id: Option<String>,
     algorithm: Algorithm,
-    key: DecodingKey,
+    public: DecodingKey,
 }
 
 #[derive(Deserialize)]
@@ -101,13 +101,13 @@ impl Jwks {
     pub(super) async fn start(source: &JwksSource, timing: JwksTiming) -> Result<Self, JwksError> {
         let source = match source {
             JwksSource::File(path) => Source::File(path.clone()),
-            JwksSource::Url(url) => Source::Url(url.clone(), Outgoing::new()),
+            JwksSource::Url(url) => Source::Url(Box::new((url.clone(), Outgoing::new()))),
         };
         let shared = Shared { source, timing, keys: RwLock::default(), tried_at: Mutex::default() };
         match (shared.read().await, &shared.source) {
             (Ok(keys), _) => shared.adopt(keys),
             (Err(error), Source::File(_)) => return Err(error),
-            (Err(error), Source::Url(..)) => shared.complain(&error),
+            (Err(error), Source::Url(_)) => shared.complain(&error),
         }
         let shared = Arc::new(shared);
         let mut reading = JoinSet::new();
@@ -169,7 +169,10 @@ impl Shared {
 
     async fn read(&self) -> Result<Vec<Key>, JwksError> {
         let bytes = match &self.source {
-            Source::Url(url, outgoing) => outgoing.get(url, MAX_BYTES).await?,
+            Source::Url(address) => {
+                let (url, outgoing) = &**address;
+                outgoing.get(url, MAX_BYTES).await?
+            }
             Source::File(path) => {
                 let file = path.clone();
                 let bytes = blocking(move || read_file(&file)).await;
@@ -193,7 +196,7 @@ fn find(keys: &[Key], id: Option<&str>, algorithm: Algorithm) -> Option<Decoding
         .filter(|key| key.algorithm == algorithm && id.is_none_or(|id| key.id.as_deref() == Some(id)));
     let found = fitting.next()?;
     let is_meant = id.is_some() || fitting.next().is_none();
-    is_meant.then(|| found.key.clone())
+    is_meant.then(|| found.public.clone())
 }
 
 /// A key that can verify, with the algorithm that it is for. Others of the set are for something else.
@@ -219,8 +222,8 @@ fn usable(key: Value) -> Option<Key> {
     let is_for_it = common.key_algorithm.is_none_or(|own| own == named)
         && common.public_key_use.as_ref().is_none_or(|purpose| *purpose == PublicKeyUse::Signature)
         && common.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
-    let key = DecodingKey::from_jwk(&jwk).ok()?;
-    is_for_it.then(|| Key { id: jwk.common.key_id.clone(), algorithm, key })
+    let public = DecodingKey::from_jwk(&jwk).ok()?;
+    is_for_it.then(|| Key { id: jwk.common.key_id.clone(), algorithm, public })
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! [`Shown`] and ends in one of two calls of the [`Authenticator`]:
 //! - what belongs to one account, as an API token, brings its account, user and membership along and becomes a
 //!   `Proof` at once;
-//! - what is a user's own, as a JWT, opens every account the user is a member of: `Authenticator::admit` finds the one
-//!   that is meant, and whether the membership is not over.
+//! - what is a user's own, as a JWT or a browser's session, opens every account the user is a member of:
+//!   `Authenticator::admit` finds the one that is meant, and whether the membership is not over.
 //!
 //! Whom an issuer sends and nobody knows yet, `Authenticator::receive` may make a member before.
 //!
@@ -18,6 +18,8 @@ mod credential;
 mod jwks;
 mod jwt;
 mod newcomer;
+mod oidc;
+mod session;
 mod token_use;
 mod viewer;
 
@@ -25,5 +27,7 @@ pub use authenticator::{AuthError, Authenticator, Shown};
 pub use credential::{Credential, LimitKey};
 pub use jwks::JwksError;
 pub use jwt::JwtVerifier;
+pub use oidc::{CALLBACK, OidcError, OidcProvider, Returned};
+pub use session::{Proof, Session, Sessions};
 pub use token_use::TokenUses;
 pub use viewer::Viewer;

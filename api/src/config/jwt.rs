@@ -155,7 +155,7 @@ pub struct Provision {
 
 /// What somebody may become who is not known yet. Nobody becomes an owner so: an account is not given away by a claim.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ProvisionRole {
+pub(super) enum ProvisionRole {
     Never,
     Viewer,
     Member,
@@ -163,7 +163,7 @@ enum ProvisionRole {
 }
 
 impl ProvisionRole {
-    fn role(self) -> Option<Role> {
+    pub(super) fn role(self) -> Option<Role> {
         match self {
             Self::Never => None,
             Self::Viewer => Some(Role::Viewer),

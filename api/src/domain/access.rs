@@ -162,6 +162,23 @@ pub fn check_token(
     all_of(wrong)
 }
 
+/// Whether somebody with `own`, whose membership ends at a time if at all, may make such a token for themselves. That takes
+/// no role of its own: it gives nobody anything they have not.
+///
+/// # Errors
+/// What is wrong, by what it is wrong with.
+pub fn check_own_token(
+    own: Own<'_>,
+    ends_at: Option<Timestamp>,
+    wish: &TokenWish,
+    now: Timestamp,
+) -> Result<(), Vec<AccessError>> {
+    let holder = Grant { role: own.role, ends_at };
+    let mut wrong = check_token(own, holder, wish, now).err().unwrap_or_default();
+    wrong.retain(|error| *error != AccessError::MemberAbove);
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
 /// Whether somebody with the role `own` may make somebody a member so; otherwise all that speaks against it.
 ///
 /// # Errors
@@ -222,7 +239,9 @@ pub fn check_invitation(
     if wrong.is_empty() { Ok(end.into()) } else { Err(wrong) }
 }
 
-fn is_label(text: &str) -> bool {
+/// Whether a text can be the label of a token or an invitation.
+#[must_use]
+pub fn is_label(text: &str) -> bool {
     text.chars().count() <= MAX_LABEL && !text.contains(char::is_control)
 }
 
@@ -280,6 +299,25 @@ mod tests {
             let holder = Grant { role: holder, ends_at: None };
             let found = check_token(own, holder, &wish, at(10)).err().unwrap_or_default();
             assert_eq!(found, wrong, "{own:?} {holder:?} {wish:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_of_ones_own_takes_no_role_and_gives_nothing_new() {
+        let read = &[Scope::Read][..];
+        let wish =
+            |scopes: &[Scope]| TokenWish { label: String::new(), scopes: scopes.to_vec(), expires_at: None };
+        let own = |role, scopes, end: Option<i64>| Own { role, scopes, expires_at: end.map(at) };
+        let ingest = &[Scope::Ingest][..];
+        for (own, wish, wrong) in [
+            (own(Role::Viewer, read, None), wish(read), vec![]),
+            (own(Role::Guest, read, None), wish(read), vec![]),
+            (own(Role::Member, read, None), wish(ingest), vec![AccessError::ScopeNotHeld]),
+            (own(Role::Viewer, ingest, None), wish(ingest), vec![AccessError::ScopeNotCovered]),
+            (own(Role::Viewer, read, Some(20)), wish(read), vec![AccessError::OutlivesOwn]),
+        ] {
+            let found = check_own_token(own, None, &wish, at(10)).err().unwrap_or_default();
+            assert_eq!(found, wrong, "{own:?} {wish:?}");
         }
     }
 

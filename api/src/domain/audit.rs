@@ -8,6 +8,7 @@ use entity::{
     audit_entry::{Action, Credential, Outcome},
     ids::{ApiTokenId, ClusterId, ErrorGroupId, UserId},
     membership::Role,
+    user,
 };
 use sea_orm::ActiveEnum;
 use serde_json::{Value, json};
@@ -44,10 +45,17 @@ impl Actor {
         Self { user: None, credential: Credential::Operator, token: None, origin: None, at }
     }
 
-    /// Somebody who signs in with credentials of another issuer.
+    /// Somebody whom another issuer sends for the first time, by a JWT or with a browser.
     #[must_use]
-    pub fn newcomer(user: UserId, name: String, at: Timestamp) -> Self {
-        Self { user: Some((user, name)), credential: Credential::Jwt, token: None, origin: None, at }
+    pub fn newcomer(user: UserId, name: String, credential: Credential, at: Timestamp) -> Self {
+        Self { user: Some((user, name)), credential, token: None, origin: None, at }
+    }
+
+    /// Somebody at a browser, on pages of the server's own.
+    #[must_use]
+    pub fn in_browser(user: &user::Model, origin: Origin, at: Timestamp) -> Self {
+        let name = (user.id, user.name.clone());
+        Self { user: Some(name), credential: Credential::Session, token: None, origin: Some(origin), at }
     }
 }
 

@@ -161,13 +161,13 @@ pub fn read(claims: &Claims, names: &ClaimNames) -> Result<Claimed, ClaimError> 
     let subject = names.user.find(claims).and_then(Value::as_str).filter(|subject| is_subject(subject));
     let subject = subject.ok_or(ClaimError::Subject)?.to_owned();
     let accounts = names.accounts.as_ref().map(|name| {
-        let named = name.find(claims).into_iter().flat_map(texts);
-        named.take(MAX_ACCOUNTS).filter_map(|account| account.parse().ok()).collect()
+        let slugs = name.find(claims).into_iter().flat_map(texts);
+        slugs.take(MAX_ACCOUNTS).filter_map(|account| account.parse().ok()).collect()
     });
     let role = match &names.role {
         Some(name) => {
-            let named = name.find(claims).into_iter().flat_map(texts).filter_map(role);
-            Some(named.reduce(greatest).ok_or(ClaimError::Role)?)
+            let roles = name.find(claims).into_iter().flat_map(texts).filter_map(role);
+            Some(roles.reduce(greatest).ok_or(ClaimError::Role)?)
         }
         None => None,
     };

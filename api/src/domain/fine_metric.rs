@@ -102,8 +102,27 @@ impl Labels {
 }
 
 impl Cells {
+    /// Those in one unit, or all.
+    #[must_use]
+    pub fn in_unit(mut self, unit: Option<&str>) -> Self {
+        self.0.retain(|((label, _), _)| unit.is_none_or(|unit| label.unit == unit));
+        self
+    }
+
+    /// How many values there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What each value is of, whether that belongs to spans, and the value.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&(Arc<Label>, bool), f64)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&(Arc<Label>, bool), f64)> {
         self.0.iter().map(|(of, value)| (of, *value))
     }
 }

@@ -23,6 +23,9 @@ pub fn new_user(name: &Slug, random: &mut impl Rng, now: Timestamp) -> user::Mod
 /// What somebody is called here whom another issuer knows as `subject` and calls `called`. Characters at the end are made of
 /// who it is, `digits` of them: otherwise an issuer could send somebody with the name of a user, or of whom an account is
 /// about to add by name.
+///
+/// # Panics
+/// Never: it is made of characters that a name may have.
 #[must_use]
 pub fn local_name(called: &str, issuer: &str, subject: &str, digits: usize) -> Slug {
     let before_at = called.split('@').next().unwrap_or_default();

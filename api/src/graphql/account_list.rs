@@ -118,7 +118,7 @@ impl AccountLists {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Computation>, ApiError> {
         let sort = ComputationSort::NewestOfAllFirst;
-        let request = PageArguments { first, after, last, before }.request(sort)?;
+        let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
         at_most("states", states.as_deref(), MAX_VALUES)?;
         let of = AccountComputations {
             clusters: self.look_through(clusters).await?,
@@ -155,7 +155,7 @@ impl AccountLists {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Span>, ApiError> {
         let sort = SpanSort::NewestOfAllFirst;
-        let request = PageArguments { first, after, last, before }.request(sort)?;
+        let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
         let of = AccountSpans {
             clusters: self.look_through(clusters).await?,
             enqueued_in: milliseconds(enqueued_in),
@@ -216,7 +216,7 @@ impl AccountLists {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
         let sort = ErrorSort::LatestOfAllFirst;
-        let request = PageArguments { first, after, last, before }.request(sort)?;
+        let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
         texts("types", types.as_deref(), MAX_VALUES)?;
         let of = AccountErrors {
             clusters: self.look_through(clusters).await?,
@@ -253,7 +253,7 @@ impl AccountLists {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Event>, ApiError> {
         let sort = EventSort::OldestOfAllFirst;
-        let request = PageArguments { first, after, last, before }.request(sort)?;
+        let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
         texts("topics", topics.as_deref(), MAX_VALUES)?;
         let of = AccountEvents { clusters: self.look_through(clusters).await?, at: milliseconds(at), topics };
         let page = self.0.store.account_event_page(&of, sort, &request).await?;
@@ -291,7 +291,7 @@ impl AccountLists {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<LogLine>, ApiError> {
         let sort = LogSort::OldestOfAllFirst;
-        let request = PageArguments { first, after, last, before }.request(sort)?;
+        let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
         texts("levels", levels.as_deref(), 20)?;
         at_most("sources", sources.as_deref(), 20)?;
         let sources = sources.map(|sources| sources.into_iter().map(Into::into).collect());

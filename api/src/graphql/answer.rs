@@ -169,7 +169,7 @@ impl Answers {
                 stopped_at: row.stopped_at.map(|time| time.0),
             })
             .collect();
-        loader.feed_many(rows.into_iter().map(|row| ((row.cluster_id, row.id), row))).await;
+        loader.feed(rows.into_iter().map(|row| ((row.cluster_id, row.id), row)));
         Ok(self.answer(answer::finished(&answer::Finished {
             states: &states,
             shown: &shown,
@@ -201,7 +201,7 @@ impl Answers {
                 processing: row.processing,
             })
             .collect();
-        loader.feed_many(dead.into_iter().map(|row| ((row.cluster_id, row.id), row))).await;
+        loader.feed(dead.into_iter().map(|row| ((row.cluster_id, row.id), row)));
         Ok(self.answer(answer::exceptions(&answer::Exceptions {
             kinds: &kinds,
             dead: &shown,

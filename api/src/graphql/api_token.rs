@@ -10,7 +10,7 @@ use entity::{
 use super::{
     connection::{Connection, PageArguments, counted},
     error::ApiError,
-    in_place::{Fields, InPlace},
+    in_place::in_place,
     member::AccessUserError,
     scope::AccountScope,
     user::User,
@@ -84,10 +84,7 @@ impl ApiToken {
     }
 }
 
-impl InPlace for ApiToken {
-    const AT_HAND: Fields =
-        Fields::Only(&["identifier", "label", "scopes", "createdAt", "expiresAt", "lastUsedAt", "revokedAt"]);
-}
+in_place! { ApiToken: identifier, label, scopes, created_at, expires_at, last_used_at, revoked_at }
 
 /// A token to be made.
 #[derive(InputObject)]
@@ -129,7 +126,7 @@ pub(super) async fn tokens(
     page: PageArguments,
 ) -> Result<Connection<ApiToken>, ApiError> {
     let sort = ApiTokenSort::NewestFirst;
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let page = scope.store.api_token_page(sort, &request).await?;
     let store = scope.store.clone();
     let total = counted(move || {

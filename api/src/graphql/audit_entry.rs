@@ -12,7 +12,8 @@ use super::{
     connection::{Connection, PageArguments, counted},
     error::ApiError,
     id::GlobalId,
-    in_place::{Fields, InPlace},
+    in_place::{Placed, in_place, in_place_members},
+    json::names,
     member::AccessUserError,
     scalar::Json,
     scope::AccountScope,
@@ -88,8 +89,8 @@ impl AuditEntry {
     }
 
     /// What it was done to.
-    async fn target(&self) -> AuditTarget {
-        AuditTarget::of(&self.scope, &self.row.target)
+    async fn target(&self) -> Placed<AuditTarget> {
+        Placed(AuditTarget::of(&self.scope, &self.row.target))
     }
 
     /// What there is to know besides, by action: what was set, or of roles what was before and after. No secret is ever in
@@ -99,19 +100,9 @@ impl AuditEntry {
     }
 }
 
-impl InPlace for AuditEntry {
-    const AT_HAND: Fields = Fields::Only(&[
-        "at",
-        "action",
-        "outcome",
-        "userName",
-        "credential",
-        "tokenIdentifier",
-        "address",
-        "requestId",
-        "target",
-        "detail",
-    ]);
+in_place! {
+    AuditEntry: at, action, outcome, user_name, credential, token_identifier, address, request_id, detail;
+    target: Placed<AuditTarget>
 }
 
 /// What something was done to.
@@ -122,6 +113,8 @@ struct AuditTarget {
     /// Its global identifier; of tokens and invitations the public half. It may be gone.
     id: ID,
 }
+
+in_place_members! { AuditTarget: kind, id }
 
 impl AuditTarget {
     /// What cannot be read, as what a newer server wrote, is shown as the account itself.
@@ -155,6 +148,8 @@ enum AuditTargetKind {
     /// An invitation.
     Invitation,
 }
+
+names!(AuditTargetKind);
 
 /// What can be done in an account. What a mutation does has the mutation's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -204,7 +199,15 @@ pub(super) enum AuditAction {
     SetIdlePolicy,
     /// A member got another role or end.
     SetMemberRole,
+    /// A user got a password; told in all accounts of the user.
+    SetPassword,
+    /// A user signed in with a browser; told in all accounts of the user.
+    SignIn,
+    /// A user ended the sessions of all browsers; told in all accounts of the user.
+    SignOutEverywhere,
 }
+
+names!(AuditAction);
 
 /// What can come of what somebody does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -215,6 +218,8 @@ pub(super) enum AuditOutcome {
     /// It was tried without the right to it. Of one action by the same credentials that is written down once a minute.
     Refused,
 }
+
+names!(AuditOutcome);
 
 /// How somebody proved who they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -229,6 +234,8 @@ pub(super) enum AuditCredential {
     /// By the command line of the server.
     Operator,
 }
+
+names!(AuditCredential);
 
 /// Which entries are meant: every condition that is given has to hold.
 #[derive(Debug, Default, InputObject)]
@@ -282,7 +289,7 @@ pub(super) async fn audit_log(
     page: PageArguments,
 ) -> Result<Connection<AuditEntry>, ApiError> {
     let (sort, filter) = (AuditSort::NewestFirst, filter.check(scope)?);
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let page = scope.store.audit_page(&filter, sort, &request).await?;
     let store = scope.store.clone();
     let total = counted(move || {

@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 use super::{
     cluster::Cluster,
     error::ApiError,
-    in_place::{Fields, InPlace, Inside, at_hand},
-    list::Items,
+    in_place::{Items, Placed, in_place, in_place_members},
+    json::names,
     loaders::Reader,
     scalar::BigInt,
     scope::AccountScope,
@@ -171,6 +171,8 @@ pub(super) enum FineMetricPart {
     NotCollected,
 }
 
+names!(FineMetricPart);
+
 /// Fine performance metrics of some work, summed by some dimensions.
 pub(super) struct FineMetricTable {
     scope: AccountScope,
@@ -245,7 +247,7 @@ impl FineMetricTable {
     /// The rows, the largest first.
     async fn rows(&self) -> Items<FineMetricSum> {
         let sum = |row: &breakdown::Row| FineMetricSum {
-            key: WorkPart::new(&self.scope, row.key.clone()),
+            key: Placed(WorkPart::new(&self.scope, row.key.clone())),
             value: row.value.value(),
             share: row.value.share_of(self.table.total).filter(|_| self.table.counts(row.key.part)),
         };
@@ -257,7 +259,7 @@ impl FineMetricTable {
 #[derive(SimpleObject)]
 struct FineMetricSum {
     /// What it is of.
-    key: WorkPart,
+    key: Placed<WorkPart>,
     /// The value, in the table's unit.
     value: f64,
     /// Its share of the table's total, from 0 to 1, or below 0 for `OVERCOUNTED`; null for what is no part of that, and
@@ -265,10 +267,7 @@ struct FineMetricSum {
     share: Option<f64>,
 }
 
-impl InPlace for FineMetricSum {
-    const AT_HAND: Fields = Fields::Only(&["value", "share"]);
-    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("key", at_hand::<WorkPart>)];
-}
+in_place_members! { FineMetricSum: value, share; key: Placed<WorkPart> }
 
 /// A part of some work, by the dimensions that were asked for.
 #[derive(Clone)]
@@ -339,10 +338,7 @@ impl WorkPart {
     }
 }
 
-impl InPlace for WorkPart {
-    const AT_HAND: Fields =
-        Fields::Only(&["part", "function", "activity", "context", "path", "tag", "spanAttributable"]);
-}
+in_place! { WorkPart: part, function, activity, context, path, tag, span_attributable }
 
 /// A number of things in memory.
 pub(super) fn count(number: usize) -> BigInt {

@@ -7,11 +7,7 @@ use chrono::{DateTime, Utc};
 use entity::{client::Model, ids::ClusterId};
 
 use super::{
-    environment::Environment,
-    error::ApiError,
-    in_place::{Fields, InPlace},
-    loaders::ParentList,
-    scope::AccountScope,
+    environment::Environment, error::ApiError, in_place::in_place, loaders::ParentList, scope::AccountScope,
 };
 use crate::store::{
     AccountStore, ClientSort, StoreError,
@@ -55,9 +51,7 @@ impl Client {
     }
 }
 
-impl InPlace for Client {
-    const AT_HAND: Fields = Fields::Only(&["daskId", "connectedAt", "disconnectedAt"]);
-}
+in_place! { Client: dask_id, connected_at, disconnected_at }
 
 impl ParentList<ClusterId, ClientSort> for AccountStore {
     type Row = Model;

@@ -24,8 +24,8 @@ use super::{
     fine_metric::{FineMetricArguments, FineMetrics},
     function::{self, Function},
     id::GlobalId,
-    in_place::{Fields, InPlace, Placed},
-    list::Items,
+    in_place::{Items, Placed, in_place, in_place_members},
+    json::names,
     loaders::ClusterUsage,
     log_line::{LogArguments, LogLine, LogSource, logs},
     profile::{Profile, ProfileArguments},
@@ -467,26 +467,10 @@ impl Cluster {
     }
 }
 
-impl InPlace for Cluster {
-    const AT_HAND: Fields = Fields::Only(&[
-        "id",
-        "number",
-        "schedulerId",
-        "name",
-        "address",
-        "dashboardUrl",
-        "state",
-        "desiredState",
-        "startedAt",
-        "endedAt",
-        "durationSeconds",
-        "closeReason",
-        "lastSeenAt",
-        "idleSince",
-        "now",
-        "totals",
-        "dropped",
-    ]);
+in_place! {
+    Cluster: id, number, scheduler_id, name, address, dashboard_url, state, desired_state, started_at, ended_at,
+        duration_seconds, close_reason, last_seen_at, idle_since;
+        now: Option<Placed<ClusterSnapshot>>, totals: Placed<ClusterTotals>, dropped: Placed<DroppedItems>
 }
 
 /// What a cluster last said of itself.
@@ -499,6 +483,8 @@ pub(super) enum ClusterState {
     Closed,
 }
 
+names!(ClusterState);
+
 /// What the account wants of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "cluster::DesiredState")]
@@ -508,6 +494,8 @@ pub(super) enum DesiredState {
     /// Close the scheduler, and with it its workers.
     Stopped,
 }
+
+names!(DesiredState);
 
 /// A cluster at one moment.
 #[derive(SimpleObject)]
@@ -524,9 +512,7 @@ pub(super) struct ClusterSnapshot {
     memory_limit: Option<BigInt>,
 }
 
-impl InPlace for ClusterSnapshot {
-    const AT_HAND: Fields = Fields::All;
-}
+in_place_members! { ClusterSnapshot: at, workers, threads, memory_used, memory_limit }
 
 /// Sums over a cluster's whole life.
 #[derive(SimpleObject)]
@@ -555,8 +541,9 @@ pub(super) struct ClusterTotals {
     cluster_seconds: f64,
 }
 
-impl InPlace for ClusterTotals {
-    const AT_HAND: Fields = Fields::All;
+in_place_members! {
+    ClusterTotals: tasks, tasks_succeeded, tasks_erred, errors, bytes, workers, peak_workers, peak_threads,
+        compute_seconds, transfer_seconds, cluster_seconds
 }
 
 /// What a reporter had to give up.
@@ -594,6 +581,7 @@ pub(super) struct DroppedItems {
     usage: BigInt,
 }
 
-impl InPlace for DroppedItems {
-    const AT_HAND: Fields = Fields::All;
+in_place_members! {
+    DroppedItems: computations, task_groups, errors, environments, workers, clients, thread_history, samples, spans,
+        fine_metrics, code, profiles, events, logs, usage
 }

@@ -169,7 +169,7 @@ pub(super) async fn clusters(
     page: PageArguments,
 ) -> Result<ClusterConnection, ApiError> {
     let sort = order.check(scope).await?;
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let filter = filter.check(scope).await?;
     let page = match sort.by {
         ClusterSortBy::Cost(currency) => {

@@ -3,7 +3,10 @@
 use async_graphql::{InputObject, SimpleObject};
 use entity::{ids::ClusterId, list};
 
-use super::{cluster::Cluster, cost::UserError, error::ApiError, loaders::TagsOf, scope::AccountScope};
+use super::{
+    cluster::Cluster, cost::UserError, error::ApiError, in_place::in_place_members, loaders::TagsOf,
+    scope::AccountScope,
+};
 use crate::{
     domain::tag::{self, MAX_PATTERNS},
     store::TagFilter,
@@ -18,6 +21,8 @@ pub(super) struct Tag {
     /// The value, at most 200 characters; null for a word alone, which is the same as an empty one.
     value: Option<String>,
 }
+
+in_place_members! { Tag: key, value }
 
 impl From<&tag::Tag> for Tag {
     fn from(tag: &tag::Tag) -> Self {

@@ -10,8 +10,8 @@ use super::{
     breakdown::{WorkPart, count},
     environment_difference::{ClusterFacts, EnvironmentDifference},
     error::{ApiError, Unsealed},
-    in_place::{Fields, InPlace, Inside, at_hand},
-    list::Items,
+    in_place::{Items, Placed, in_place_members},
+    json::names,
     profile_comparison::ProfileComparison,
     scalar::BigInt,
     scope::AccountScope,
@@ -98,7 +98,7 @@ impl Comparison {
 
     fn row(&self, difference: &Difference) -> WorkDifference {
         WorkDifference {
-            key: WorkPart::new(&self.scope, difference.key.clone()),
+            key: Placed(WorkPart::new(&self.scope, difference.key.clone())),
             base: difference.base.map(Millionths::value),
             head: difference.head.map(Millionths::value),
             delta: difference.delta().value(),
@@ -225,7 +225,7 @@ impl From<&Compared> for ComparedWork {
 #[derive(SimpleObject)]
 struct WorkDifference {
     /// What it is.
-    key: WorkPart,
+    key: Placed<WorkPart>,
     /// How much of it the first work has, in the comparison's unit; null when it has none.
     base: Option<f64>,
     /// How much of it the second work has, in the comparison's unit; null when it has none.
@@ -241,9 +241,8 @@ struct WorkDifference {
     status: DifferenceStatus,
 }
 
-impl InPlace for WorkDifference {
-    const AT_HAND: Fields = Fields::Only(&["base", "head", "delta", "deltaExact", "shareOfDelta", "status"]);
-    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("key", at_hand::<WorkPart>)];
+in_place_members! {
+    WorkDifference: base, head, delta, delta_exact, share_of_delta, status; key: Placed<WorkPart>
 }
 
 /// How a part of two pieces of work differs.
@@ -259,6 +258,8 @@ enum DifferenceStatus {
     /// Both have the same of it.
     Unchanged,
 }
+
+names!(DifferenceStatus);
 
 /// Rows of a comparison that are left out.
 #[derive(SimpleObject)]

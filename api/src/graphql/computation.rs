@@ -14,8 +14,8 @@ use super::{
     error::ApiError,
     error_occurrence::ErrorOccurrence,
     id::GlobalId,
-    in_place::{Fields, InPlace},
-    list::Items,
+    in_place::{Items, in_place},
+    json::names,
     scope::AccountScope,
     span::Span,
     task_group::TaskGroup,
@@ -121,9 +121,7 @@ impl Computation {
     }
 }
 
-impl InPlace for Computation {
-    const AT_HAND: Fields = Fields::Only(&["id", "daskId", "state", "startedAt", "endedAt", "wallSeconds"]);
-}
+in_place! { Computation: id, dask_id, state, started_at, ended_at, wall_seconds }
 
 /// How far a computation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -138,3 +136,5 @@ pub(super) enum RunState {
     /// The scheduler closed before it was done.
     Cancelled,
 }
+
+names!(RunState);

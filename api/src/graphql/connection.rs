@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 
 use super::{
     error::ApiError,
-    in_place::{Fields, InPlace, Inside, Placed, at_hand},
-    list::Items,
+    in_place::{Asked, InPlace, Items, Placed, Step},
+    json::Leaf,
     loaders::{CountOf, PageOf, ParentList},
     scalar::BigInt,
     scope::AccountScope,
@@ -23,7 +23,7 @@ use crate::store::{
 const DEFAULT_LIMIT: i32 = 20;
 
 /// How many items a page has at most.
-const MAX_LIMIT: i32 = 100;
+pub(super) const MAX_LIMIT: i32 = 100;
 
 /// The same for what reckons with them.
 pub(crate) const DEFAULT_PAGE: u64 = DEFAULT_LIMIT.unsigned_abs() as u64;
@@ -43,7 +43,7 @@ pub(super) struct PageArguments {
 
 impl PageArguments {
     /// Which page of a list in the order `sort` these ask for.
-    pub(super) fn request(self, sort: impl Sort) -> Result<PageRequest, ApiError> {
+    pub(super) fn request(self, scope: &AccountScope, sort: impl Sort) -> Result<PageRequest, ApiError> {
         let (argument, limit, end) = match (self.first, self.last) {
             (Some(_), Some(_)) => {
                 return Err(ApiError::InvalidArgument {
@@ -54,10 +54,11 @@ impl PageArguments {
             (first, None) => ("first", first.unwrap_or(DEFAULT_LIMIT), End::First),
             (None, Some(last)) => ("last", last, End::Last),
         };
-        if !(1..=MAX_LIMIT).contains(&limit) {
+        let most = scope.max_page;
+        if !(1..=most).contains(&limit) {
             return Err(ApiError::InvalidArgument {
                 argument,
-                reason: format!("must be between 1 and {MAX_LIMIT}, not {limit}"),
+                reason: format!("must be between 1 and {most}, not {limit}"),
             });
         }
         let key = |argument, cursor: Option<String>| {
@@ -132,7 +133,7 @@ where
     S: Sort + Eq + Hash + 'static,
     Row: Clone + Send + Sync + 'static,
 {
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let page =
         scope.loader.load_one(PageOf { parent: parent.clone(), sort, request }).await?.unwrap_or_default();
     let loader = Arc::clone(&scope.loader);
@@ -180,7 +181,7 @@ impl<Node: ObjectType, More: ObjectType> TypeName for Connection<Node, More> {
 
 /// A page of a list, paged as Relay's cursor connections.
 #[Object(name_type)]
-impl<Node: InPlace, More: ObjectType> Connection<Node, More> {
+impl<Node: InPlace + 'static, More: ObjectType> Connection<Node, More> {
     /// The items with their cursors.
     async fn edges(&self) -> Items<&Edge<Node>> {
         Items(self.edges.iter().collect())
@@ -222,7 +223,7 @@ impl<Node: OutputType> TypeName for Edge<Node> {
 
 /// An item of a list with its cursor.
 #[Object(name_type)]
-impl<Node: InPlace> Edge<Node> {
+impl<Node: InPlace + 'static> Edge<Node> {
     /// Where the item stands: give it as `after` or `before` to page on from here.
     async fn cursor(&self) -> &str {
         &self.cursor
@@ -234,9 +235,17 @@ impl<Node: InPlace> Edge<Node> {
     }
 }
 
-impl<Node: InPlace> InPlace for Edge<Node> {
-    const AT_HAND: Fields = Fields::Only(&["cursor"]);
-    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("node", at_hand::<Node>)];
+impl<Node: InPlace + 'static> InPlace for Edge<Node> {
+    fn step(asked: &Asked<'_, '_>) -> Option<Step<Self>> {
+        if asked.is("cursor") {
+            return Some(Box::new(|edge, _, json| edge.cursor.put(json)));
+        }
+        if asked.is("node") {
+            let plan = asked.inside::<Node>()?;
+            return Some(Box::new(move |edge, context, json| plan.write(&edge.node, context, json)));
+        }
+        None
+    }
 }
 
 /// Where a page stands in its list.

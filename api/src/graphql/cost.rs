@@ -2,7 +2,7 @@
 
 use async_graphql::{Enum, InputObject, Object, SimpleObject};
 
-use super::scalar::Date;
+use super::{json::names, scalar::Date};
 use crate::domain::{
     cost::{self, Basis, Currency, MAX_RATE, Rate},
     usage,
@@ -79,6 +79,8 @@ pub(super) enum UsageCause {
     /// Nothing is known: this Dask does not tell, or a worker died before it could.
     Unaccounted,
 }
+
+names!(UsageCause);
 
 /// What things cost per hour, from a day on until the next rate begins.
 #[derive(SimpleObject)]

@@ -20,7 +20,8 @@ use super::{
     error_occurrence::ErrorOccurrence,
     error_status::ErrorGroupStatus,
     id::GlobalId,
-    in_place::{Fields, InPlace},
+    in_place::in_place,
+    json::names,
     loaders::{CountsOf, Reader, RegressionOf},
     scalar::BigInt,
     scope::AccountScope,
@@ -235,7 +236,7 @@ pub(super) async fn groups(
     page: PageArguments,
 ) -> Result<Connection<ErrorGroup>, ApiError> {
     let sort = ErrorGroupSort::LastSeenFirst;
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let ErrorGroupArguments { origin, types, last_seen_in, status } = arguments;
     texts("types", types.as_deref(), 100)?;
     let filter = ErrorGroupFilter {
@@ -253,17 +254,8 @@ pub(super) async fn groups(
     Ok(Connection::new(page, sort, |row| ErrorGroup::new(scope, row), total))
 }
 
-impl InPlace for ErrorGroup {
-    const AT_HAND: Fields = Fields::Only(&[
-        "id",
-        "type",
-        "title",
-        "origin",
-        "firstSeenAt",
-        "lastSeenAt",
-        "status",
-        "statusChangedAt",
-    ]);
+in_place! {
+    ErrorGroup: id, exception_type as "type", title, origin, first_seen_at, last_seen_at, status, status_changed_at
 }
 
 /// Whose failure an error is.
@@ -275,3 +267,5 @@ pub(super) enum ErrorOrigin {
     /// Dask raised it: a worker was killed, a state was invalid.
     Dask,
 }
+
+names!(ErrorOrigin);

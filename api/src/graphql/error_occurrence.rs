@@ -13,7 +13,7 @@ use super::{
     error::{ApiError, Unsealed},
     error_group::{ErrorGroup, ErrorOrigin},
     id::GlobalId,
-    in_place::{Fields, InPlace},
+    in_place::in_place,
     scalar::BigInt,
     scope::AccountScope,
     task_group::TaskGroup,
@@ -124,17 +124,6 @@ impl ErrorOccurrence {
     }
 }
 
-impl InPlace for ErrorOccurrence {
-    const AT_HAND: Fields = Fields::Only(&[
-        "id",
-        "key",
-        "type",
-        "message",
-        "traceback",
-        "worker",
-        "workerId",
-        "origin",
-        "retries",
-        "at",
-    ]);
+in_place! {
+    ErrorOccurrence: id, key, exception_type as "type", message, traceback, worker, worker_id, origin, retries, at
 }

@@ -6,7 +6,7 @@ use entity::{
     ids::{ErrorGroupId, UserId},
 };
 
-use super::{error::ApiError, error_group::ErrorGroup, scope::AccountScope};
+use super::{error::ApiError, error_group::ErrorGroup, json::names, scope::AccountScope};
 use crate::domain::error_status::ErrorStatus;
 
 /// What is to be thought of a group of errors.
@@ -22,6 +22,8 @@ pub(super) enum ErrorGroupStatus {
     /// It may happen.
     Ignored,
 }
+
+names!(ErrorGroupStatus);
 
 /// What can be said of a group of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]

@@ -4,13 +4,7 @@ use async_graphql::Object;
 use chrono::{DateTime, Utc};
 use entity::event::Model;
 
-use super::{
-    cluster::Cluster,
-    error::ApiError,
-    in_place::{Fields, InPlace},
-    scalar::Json,
-    scope::AccountScope,
-};
+use super::{cluster::Cluster, error::ApiError, in_place::in_place, scalar::Json, scope::AccountScope};
 
 /// Something Dask or a user logged with `log_event`.
 pub(super) struct Event {
@@ -53,6 +47,4 @@ impl Event {
     }
 }
 
-impl InPlace for Event {
-    const AT_HAND: Fields = Fields::Only(&["at", "topic", "workerId", "data"]);
-}
+in_place! { Event: at, topic, worker_id, data }

@@ -7,8 +7,7 @@ use entity::ids::ClusterId;
 
 use super::{
     error::ApiError,
-    in_place::{Fields, InPlace},
-    list::Items,
+    in_place::{Items, in_place_members},
     scalar::BigInt,
     scope::{AccountScope, Costly},
     span::{now_of, range},
@@ -148,9 +147,7 @@ pub(super) struct FineMetric {
     span_attributable: bool,
 }
 
-impl InPlace for FineMetric {
-    const AT_HAND: Fields = Fields::All;
-}
+in_place_members! { FineMetric: context, function, activity, unit, value, span_attributable }
 
 /// The threads of a cluster integrated over the time some spans were active; `None` when they are not known.
 pub(super) async fn thread_seconds(

@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 use super::{
     cost::CostBasis,
     error::ApiError,
-    in_place::{Fields, InPlace},
+    in_place::{Asked, InPlace, Step, in_place_members},
     loaders::Reader,
     scalar::BigInt,
     scope::AccountScope,
@@ -40,9 +40,7 @@ pub(super) struct FunctionTotals {
     bytes: BigInt,
 }
 
-impl InPlace for FunctionTotals {
-    const AT_HAND: Fields = Fields::All;
-}
+in_place_members! { FunctionTotals: prefix, compute_seconds, transfer_seconds, tasks, tasks_erred, bytes }
 
 impl From<FunctionUsage> for FunctionTotals {
     fn from(row: FunctionUsage) -> Self {
@@ -125,8 +123,10 @@ impl Function {
 }
 
 impl InPlace for Function {
-    const AT_HAND: Fields =
-        Fields::Only(&["prefix", "computeSeconds", "transferSeconds", "tasks", "tasksErred", "bytes"]);
+    fn step(asked: &Asked<'_, '_>) -> Option<Step<Self>> {
+        let step = FunctionTotals::step(asked)?;
+        Some(Box::new(move |function, context, json| step(&function.totals, context, json)))
+    }
 }
 
 /// What computing a function cost, in one currency and on one basis. Amounts in several are never added.

@@ -92,6 +92,11 @@ impl GlobalId {
     }
 }
 
+/// The global identifier of a span, as text.
+pub(crate) fn global_span_id(account: AccountId, cluster: ClusterId, span: SpanId) -> String {
+    ID::from(GlobalId::Span(account, cluster, span)).0
+}
+
 impl From<GlobalId> for ID {
     fn from(id: GlobalId) -> Self {
         Self(URL_SAFE_NO_PAD.encode(id.text()))

@@ -7,7 +7,7 @@ use entity::{audit_entry::Action, ids::UserId, invitation::Model};
 use super::{
     connection::{Connection, PageArguments, counted},
     error::ApiError,
-    in_place::{Fields, InPlace},
+    in_place::in_place,
     member::{AccessUserError, MemberRole, grant, grant_field},
     scope::AccountScope,
     user::User,
@@ -103,19 +103,8 @@ impl Invitation {
     }
 }
 
-impl InPlace for Invitation {
-    const AT_HAND: Fields = Fields::Only(&[
-        "identifier",
-        "name",
-        "label",
-        "role",
-        "until",
-        "createdAt",
-        "expiresAt",
-        "revokedAt",
-        "acceptedAt",
-        "isOpen",
-    ]);
+in_place! {
+    Invitation: identifier, name, label, role, until, created_at, expires_at, revoked_at, accepted_at, is_open
 }
 
 /// Who is invited, and as what.
@@ -161,7 +150,7 @@ pub(super) async fn invitations(
     page: PageArguments,
 ) -> Result<Connection<Invitation>, ApiError> {
     let sort = InvitationSort::NewestFirst;
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let page = scope.store.invitation_page(sort, &request).await?;
     let store = scope.store.clone();
     let total = counted(move || {

@@ -13,7 +13,8 @@ use super::{
     cluster::Cluster,
     connection::{Connection, PageArguments, connect},
     error::{ApiError, Unsealed},
-    in_place::{Fields, InPlace},
+    in_place::in_place,
+    json::names,
     loaders::CountOf,
     scalar::BigInt,
     scope::{AccountScope, Costly},
@@ -81,10 +82,7 @@ impl LogLine {
     }
 }
 
-impl InPlace for LogLine {
-    const AT_HAND: Fields =
-        Fields::Only(&["at", "source", "worker", "workerId", "level", "logger", "message", "repeated"]);
-}
+in_place! { LogLine: at, source, worker, worker_id, level, logger, message, repeated }
 
 /// What kind of process wrote a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -97,6 +95,8 @@ pub(super) enum LogSource {
     /// The process that watches over a worker.
     Nanny,
 }
+
+names!(LogSource);
 
 /// Which lines of a cluster's logs are asked for, as it came.
 pub(super) struct LogArguments {
@@ -127,7 +127,7 @@ pub(super) async fn logs(
     let Some(words) = words.filter(|words| !words.is_empty()) else {
         return connect(scope, parent, sort, page, LogLine::new).await;
     };
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     scope.take(Costly::Searches, 1)?;
     let found = scope.store.log_search(&parent, &words, sort, &request).await?;
     let loader = Arc::clone(&scope.loader);

@@ -12,7 +12,8 @@ use super::{
     account::Account,
     connection::{Connection, PageArguments, counted},
     error::ApiError,
-    in_place::{Fields, InPlace},
+    in_place::in_place,
+    json::names,
     scope::AccountScope,
     user::User,
 };
@@ -68,9 +69,7 @@ impl Member {
     }
 }
 
-impl InPlace for Member {
-    const AT_HAND: Fields = Fields::Only(&["role", "since", "until", "isOver"]);
-}
+in_place! { Member: role, since, until, is_over }
 
 /// What a member may do in the account. Tokens of a member are good for no more than the role covers, from the moment on at
 /// which it changes.
@@ -88,6 +87,8 @@ pub(super) enum MemberRole {
     /// Read until a given time, as who helps out does: tokens with the scope READ.
     Guest,
 }
+
+names!(MemberRole);
 
 /// Who is to become a member.
 #[derive(InputObject)]
@@ -199,7 +200,7 @@ pub(super) async fn members(
     page: PageArguments,
 ) -> Result<Connection<Member>, ApiError> {
     let sort = MemberSort::OldestFirst;
-    let request = page.request(sort)?;
+    let request = page.request(scope, sort)?;
     let page = scope.store.member_page(sort, &request).await?;
     let store = scope.store.clone();
     let total = counted(move || {

@@ -5,8 +5,7 @@ use chrono::{DateTime, Utc};
 
 use super::{
     error::ApiError,
-    in_place::{Fields, InPlace},
-    list::Items,
+    in_place::{Items, in_place},
     member::{AccessUserError, MemberRole},
     schema::{self, RequestContext},
 };
@@ -56,9 +55,7 @@ impl Membership {
     }
 }
 
-impl InPlace for Membership {
-    const AT_HAND: Fields = Fields::All;
-}
+in_place! { Membership: slug, name, role, since, until, is_default }
 
 /// The outcome of `acceptInvitation`.
 #[derive(SimpleObject)]

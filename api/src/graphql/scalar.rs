@@ -1,5 +1,7 @@
 //! Scalars the specification does not have.
 
+use std::fmt;
+
 use async_graphql::{InputType, InputValueError, InputValueResult, Pos, Scalar, ScalarType, Value};
 use chrono::{DateTime, Days, NaiveDate, Utc};
 
@@ -63,6 +65,12 @@ impl Date {
     }
 }
 
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.format("%Y-%m-%d").fmt(f)
+    }
+}
+
 /// 9999-12-31, after which a date has no four-digit year.
 const LAST_DAY: i64 = 2_932_896;
 
@@ -78,7 +86,7 @@ impl ScalarType for Date {
     }
 
     fn to_value(&self) -> Value {
-        self.0.format("%Y-%m-%d").to_string().into()
+        self.to_string().into()
     }
 }
 
@@ -87,6 +95,10 @@ impl ScalarType for Date {
 pub(super) struct Json(Value);
 
 impl Json {
+    pub(super) fn value(&self) -> &Value {
+        &self.0
+    }
+
     /// The value of a text that was written as JSON; what is none is shown as a text. It is not read as a
     /// `serde_json::Value`, for which there is an object that means the JSON in a text of it.
     pub(super) fn of(text: &str) -> Self {

@@ -6,8 +6,8 @@ use async_graphql::{Context, EmptySubscription, Pos, Request, Response, Validati
 use chrono::{DateTime, Utc};
 
 use super::{
-    audit_entry::Refusals, error::ApiError, mutation::Mutation, query::Query, rate_limit::RateLimit,
-    scope::AccountScope,
+    audit_entry::Refusals, connection::MAX_LIMIT, error::ApiError, in_place::Merged, mutation::Mutation,
+    query::Query, rate_limit::RateLimit, scope::AccountScope,
 };
 use crate::{
     auth::Viewer,
@@ -33,6 +33,18 @@ pub(super) struct RequestContext {
     pub(super) rate_limit: RateLimit,
 }
 
+/// Who asks, from where and when, and what they have left to ask.
+pub struct Caller {
+    /// Who asks.
+    pub viewer: Viewer,
+    /// Where the request comes from.
+    pub origin: Origin,
+    /// What is left of the caller's points.
+    pub rate_limit: RateLimit,
+    /// When the request came.
+    pub now: DateTime<Utc>,
+}
+
 impl Schema {
     /// Builds the schema.
     #[must_use]
@@ -51,20 +63,29 @@ impl Schema {
         self.0.sdl()
     }
 
-    /// Answers a request that came `now` as its viewer may see it. Nothing is validated here: that is the guard's.
-    pub async fn execute(
+    /// Answers a request as its viewer may see it. Nothing is validated here: that is the guard's.
+    pub async fn execute(&self, request: Request, caller: Caller, store: &Store) -> Response {
+        self.answer(request, caller, store, MAX_LIMIT).await
+    }
+
+    /// Answers a request of the server's own, whose pages may be longer than a client's, `max_page` items, and whose
+    /// values are read.
+    pub(crate) async fn execute_pages(
         &self,
         request: Request,
-        viewer: Viewer,
-        rate_limit: RateLimit,
-        origin: Origin,
+        caller: Caller,
         store: &Store,
-        now: DateTime<Utc>,
+        max_page: i32,
     ) -> Response {
-        let account = store.for_viewer(&viewer).acting(viewer.actor(origin, now.into()));
-        let scope = AccountScope::new(&viewer, account.clone(), self.1.clone(), now);
-        let user = store.for_user_of(&viewer);
+        self.answer(request.data(Merged(true)), caller, store, max_page).await
+    }
+
+    async fn answer(&self, request: Request, caller: Caller, store: &Store, max_page: i32) -> Response {
+        let Caller { viewer, origin, rate_limit, now } = caller;
         let actor = viewer.actor(origin, now.into());
+        let account = store.for_viewer(&viewer).acting(actor.clone());
+        let scope = AccountScope::new(&viewer, account.clone(), self.1.clone(), now).with_pages_of(max_page);
+        let user = store.for_user_of(&viewer);
         let context = RequestContext { viewer, scope, user, actor, rate_limit };
         let response = self.0.execute(request.data(context)).await;
         // Before anybody sees it. What cannot be written down is not told.

@@ -5,12 +5,11 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-use async_graphql::dataloader::{DataLoader, HashMapCache};
 use chrono::{DateTime, Utc};
 use entity::account;
 use tokio::sync::OnceCell;
 
-use super::{audit_entry::Refusals, error::ApiError, loaders::Reader};
+use super::{audit_entry::Refusals, batch::Batches, connection::MAX_LIMIT, error::ApiError, loaders::Reader};
 use crate::{
     auth::{LimitKey, Viewer},
     domain::cost::RateCard,
@@ -26,6 +25,8 @@ pub(super) struct AccountScope {
     pub(super) loader: Arc<Loader>,
     /// When the request came, by the server's clock.
     pub(super) now: DateTime<Utc>,
+    /// How many items a page has at most.
+    pub(super) max_page: i32,
     rates: Arc<OnceCell<RateCard>>,
     /// How many points of series may still be asked for.
     points: Arc<AtomicI64>,
@@ -79,7 +80,7 @@ pub(super) enum Costly {
 }
 
 /// Remembers what it read, so that nothing is read twice for one request.
-pub(super) type Loader = DataLoader<Reader, HashMapCache>;
+pub(super) type Loader = Batches<Reader>;
 
 impl AccountScope {
     pub(super) fn new(
@@ -92,7 +93,13 @@ impl AccountScope {
         let points = Arc::new(AtomicI64::new(MAX_POINTS));
         let limit_key = viewer.limit_key();
         let (rates, work) = (Arc::default(), Arc::default());
-        Self { account, store, loader, now, rates, points, work, limit_key, refusals }
+        let max_page = MAX_LIMIT;
+        Self { account, store, loader, now, max_page, rates, points, work, limit_key, refusals }
+    }
+
+    /// The same account for a request of the server's own, whose pages have so many items at most.
+    pub(super) fn with_pages_of(self, max_page: i32) -> Self {
+        Self { max_page, ..self }
     }
 
     /// The account's rates, read once for a request.
@@ -147,6 +154,5 @@ impl AccountScope {
 }
 
 fn loader(store: &AccountStore) -> Arc<Loader> {
-    let loader = DataLoader::with_cache(Reader(store.clone()), tokio::spawn, HashMapCache::default());
-    Arc::new(loader.max_batch_size(MAX_BATCH))
+    Arc::new(Batches::new(Reader(store.clone()), MAX_BATCH))
 }

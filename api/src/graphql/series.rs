@@ -11,8 +11,7 @@ use entity::ids::ClusterId;
 
 use super::{
     error::ApiError,
-    in_place::{Fields, InPlace},
-    list::Items,
+    in_place::{Items, in_place_members},
     loaders::Reader,
     scope::AccountScope,
 };
@@ -158,9 +157,7 @@ pub(super) struct SeriesPoint {
     max: f64,
 }
 
-impl InPlace for SeriesPoint {
-    const AT_HAND: Fields = Fields::All;
-}
+in_place_members! { SeriesPoint: at, value, min, max }
 
 /// What the values of a series count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]

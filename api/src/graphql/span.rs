@@ -18,7 +18,7 @@ use super::{
     error::ApiError,
     fine_metric::{FineMetricArguments, FineMetrics, Of, idle_seconds, thread_seconds},
     id::GlobalId,
-    in_place::{Fields, InPlace},
+    in_place::in_place,
     scalar::BigInt,
     scope::{AccountScope, Costly},
     span_loaders::{ClientSpanOf, FineMetricsOf, SpanSet, SubtreeOf, TotalsOf},
@@ -231,9 +231,7 @@ impl Span {
     }
 }
 
-impl InPlace for Span {
-    const AT_HAND: Fields = Fields::Only(&["id", "daskId", "path", "tag", "enqueuedAt", "collections"]);
-}
+in_place! { Span: id, dask_id, path, tag, enqueued_at, collections }
 
 /// Sums over the task groups of a span.
 pub(super) struct SpanTotals {

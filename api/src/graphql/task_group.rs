@@ -11,8 +11,8 @@ use super::{
     cluster::Cluster,
     error::ApiError,
     id::GlobalId,
-    in_place::{Fields, InPlace},
-    list::Items,
+    in_place::{Items, in_place, in_place_members},
+    json::names,
     scalar::BigInt,
     scope::AccountScope,
     span::Span,
@@ -166,24 +166,10 @@ impl TaskGroup {
     }
 }
 
-impl InPlace for TaskGroup {
-    const AT_HAND: Fields = Fields::Only(&[
-        "id",
-        "name",
-        "prefix",
-        "firstSeenAt",
-        "startedAt",
-        "endedAt",
-        "states",
-        "tasks",
-        "tasksSucceeded",
-        "tasksErred",
-        "tasksBlamed",
-        "tasksRetried",
-        "durations",
-        "bytes",
-        "types",
-    ]);
+in_place! {
+    TaskGroup: id, name, prefix, first_seen_at, started_at, ended_at, tasks, tasks_succeeded, tasks_erred, tasks_blamed,
+        tasks_retried, bytes, types;
+        states: Items<StateCount>, durations: Items<ActionDuration>
 }
 
 /// Tasks in one state.
@@ -195,9 +181,7 @@ pub(super) struct StateCount {
     count: BigInt,
 }
 
-impl InPlace for StateCount {
-    const AT_HAND: Fields = Fields::All;
-}
+in_place_members! { StateCount: state, count }
 
 /// A task's state on the scheduler, as Dask names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -220,6 +204,8 @@ pub(super) enum TaskState {
     Forgotten,
 }
 
+names!(TaskState);
+
 /// Seconds spent on one action.
 #[derive(SimpleObject)]
 pub(super) struct ActionDuration {
@@ -229,9 +215,7 @@ pub(super) struct ActionDuration {
     seconds: f64,
 }
 
-impl InPlace for ActionDuration {
-    const AT_HAND: Fields = Fields::All;
-}
+in_place_members! { ActionDuration: action, seconds }
 
 /// What a worker spends a task's time on, as Dask names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -251,3 +235,5 @@ pub(super) enum TaskAction {
     /// Anything else.
     Other,
 }
+
+names!(TaskAction);

@@ -6,11 +6,7 @@ use async_graphql::SimpleObject;
 use chrono::{DateTime, Utc};
 use entity::{ids::ClusterId, thread_change::Model};
 
-use super::{
-    in_place::{Fields, InPlace},
-    loaders::ParentList,
-    scalar::BigInt,
-};
+use super::{in_place::in_place_members, loaders::ParentList, scalar::BigInt};
 use crate::store::{
     AccountStore, StoreError, ThreadChangeSort,
     page::{Page, PageRequest},
@@ -25,9 +21,7 @@ pub(super) struct ThreadChange {
     threads: BigInt,
 }
 
-impl InPlace for ThreadChange {
-    const AT_HAND: Fields = Fields::All;
-}
+in_place_members! { ThreadChange: at, threads }
 
 impl From<Model> for ThreadChange {
     fn from(row: Model) -> Self {

@@ -8,8 +8,7 @@ use chrono::{DateTime, Utc};
 use super::{
     cost::Cost,
     error::ApiError,
-    in_place::{Fields, InPlace, Inside, Placed, at_hand},
-    list::Items,
+    in_place::{Items, Placed, in_place, in_place_members},
     loaders::ClusterHours,
     scalar::{BigInt, Date},
     scope::AccountScope,
@@ -137,25 +136,10 @@ impl Usage {
     }
 }
 
-impl InPlace for Usage {
-    const AT_HAND: Fields = Fields::Only(&[
-        "clusterSeconds",
-        "computeSeconds",
-        "transferSeconds",
-        "workerSeconds",
-        "memoryGibSeconds",
-        "idleSeconds",
-        "spillSeconds",
-        "utilization",
-        "causes",
-        "tasks",
-        "tasksErred",
-        "retries",
-        "errors",
-        "bytes",
-        "spilledBytes",
-        "workers",
-    ]);
+in_place! {
+    Usage: cluster_seconds, compute_seconds, transfer_seconds, worker_seconds, memory_gib_seconds, idle_seconds,
+        spill_seconds, utilization, tasks, tasks_erred, retries, errors, bytes, spilled_bytes, workers;
+        causes: Items<CauseUsage>
 }
 
 /// Thread-seconds by what the threads were doing.
@@ -167,9 +151,7 @@ struct CauseUsage {
     seconds: f64,
 }
 
-impl InPlace for CauseUsage {
-    const AT_HAND: Fields = Fields::All;
-}
+in_place_members! { CauseUsage: cause, seconds }
 
 /// What a cluster used in one hour.
 #[derive(SimpleObject)]
@@ -180,10 +162,7 @@ pub(super) struct UsageHour {
     usage: Placed<Usage>,
 }
 
-impl InPlace for UsageHour {
-    const AT_HAND: Fields = Fields::Only(&["start"]);
-    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("usage", at_hand::<Usage>)];
-}
+in_place_members! { UsageHour: start; usage: Placed<Usage> }
 
 /// The days from `from` to before `to`, either of which may be open.
 pub(super) fn days(from: Option<Date>, to: Option<Date>) -> (i64, i64) {

@@ -10,7 +10,7 @@ use super::{
     cluster_tag::Tag,
     error::ApiError,
     function::FunctionTotals,
-    in_place::{Fields, InPlace, Inside, Placed, at_hand},
+    in_place::{Placed, in_place_members},
     scalar::{BigInt, Date},
     scope::AccountScope,
     usage::{Usage, start_of},
@@ -79,7 +79,7 @@ pub(super) struct UsageRow {
     /// The user; null when users are put together, and for clusters whose user left.
     user: Option<Placed<User>>,
     /// The tag; null when tags are put together, and for clusters without one.
-    tag: Option<Tag>,
+    tag: Option<Placed<Tag>>,
     /// The version; null when versions are put together, and for clusters of which it is not known.
     version: Option<String>,
     /// Clusters that were there in that hour or on that day. Null for longer times, of which a cluster may see several
@@ -91,10 +91,10 @@ pub(super) struct UsageRow {
     function: Option<Placed<FunctionTotals>>,
 }
 
-impl InPlace for UsageRow {
-    const AT_HAND: Fields =
-        Fields::Only(&["start", "end", "day", "user", "tag", "version", "clusters", "function"]);
-    const BY_WHAT_IS_IN_THEM: &'static [Inside] = &[("usage", at_hand::<Usage>)];
+in_place_members! {
+    UsageRow: start, end, day, version, clusters;
+        user: Option<Placed<User>>, tag: Option<Placed<Tag>>, usage: Option<Placed<Usage>>,
+        function: Option<Placed<FunctionTotals>>
 }
 
 /// A table of what an account used in some days.
@@ -223,7 +223,7 @@ impl RowKey {
             end: self.hours.and_then(|(_, to)| start(to)),
             day: self.hours.map(|(from, _)| Date::from_number(from / 24)),
             user: user.map(|user| Placed(User::new(scope, user))),
-            tag: self.tag.as_ref().map(Tag::from),
+            tag: self.tag.as_ref().map(|tag| Placed(tag.into())),
             version: self.version.clone(),
             clusters: None,
             usage: None,

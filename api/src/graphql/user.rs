@@ -3,12 +3,7 @@
 use async_graphql::{ID, Object};
 use entity::{ids::UserId, user};
 
-use super::{
-    error::ApiError,
-    id::GlobalId,
-    in_place::{Fields, InPlace},
-    scope::AccountScope,
-};
+use super::{error::ApiError, id::GlobalId, in_place::in_place, scope::AccountScope};
 
 /// A member of the account.
 pub(super) struct User {
@@ -49,6 +44,4 @@ impl User {
     }
 }
 
-impl InPlace for User {
-    const AT_HAND: Fields = Fields::All;
-}
+in_place! { User: id, name }

@@ -6,7 +6,8 @@ use entity::api_token::Scope;
 use super::{
     account::Account,
     error::ApiError,
-    list::Items,
+    in_place::Items,
+    json::names,
     membership::{self, Membership},
     scope::AccountScope,
     user::User,
@@ -24,6 +25,8 @@ pub(super) enum TokenScope {
     /// Change things.
     Admin,
 }
+
+names!(TokenScope);
 
 /// Who is asking, and what the credentials allow.
 pub(super) struct Viewer {

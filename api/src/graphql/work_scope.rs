@@ -120,7 +120,7 @@ impl WorkScope {
             )));
         }
         clusters.sort_by_key(|row| (row.started_at.0, row.id));
-        scope.loader.feed_many(clusters.iter().map(|row| (row.id, row.clone()))).await;
+        scope.loader.feed(clusters.iter().map(|row| (row.id, row.clone())));
         let functions = self.functions.map(|functions| functions.into_iter().collect());
         Ok(Selection { clusters, range, tags: self.span_tags, functions })
     }

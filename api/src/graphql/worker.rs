@@ -14,7 +14,7 @@ use super::{
     environment::Environment,
     error::ApiError,
     id::GlobalId,
-    in_place::{Fields, InPlace},
+    in_place::in_place,
     loaders::{ParentList, Reader},
     scalar::BigInt,
     scope::AccountScope,
@@ -140,19 +140,7 @@ impl Worker {
     }
 }
 
-impl InPlace for Worker {
-    const AT_HAND: Fields = Fields::Only(&[
-        "id",
-        "daskId",
-        "name",
-        "address",
-        "host",
-        "threads",
-        "memoryLimit",
-        "startedAt",
-        "endedAt",
-    ]);
-}
+in_place! { Worker: id, dask_id, name, address, host, threads, memory_limit, started_at, ended_at }
 
 /// How a worker ended, and what was lost with it.
 pub(super) struct WorkerDeath<'a> {

@@ -10,6 +10,7 @@ mod convert;
 mod cost;
 mod diagnostics;
 mod lexical;
+mod merging;
 mod nested_variables;
 mod persisted;
 mod place;
@@ -34,7 +35,10 @@ use serde_json::{Map, Value};
 pub use self::persisted::PersistedDocuments;
 use self::{cache::Cache, place::Places, refusal::Code};
 pub(crate) use self::{diagnostics::MAX_ERRORS, persisted::Asked};
-use crate::{blocking::blocking, graphql::Schema};
+use crate::{
+    blocking::blocking,
+    graphql::{Merged, Schema},
+};
 
 /// Bytes of a document that is read where requests are answered. Larger ones take milliseconds.
 const SMALL: usize = 4 << 10;
@@ -56,6 +60,7 @@ struct Checked {
     operation: Node<Operation>,
     places: Places,
     executable: types::ExecutableDocument,
+    merged: Merged,
 }
 
 /// What may be executed.
@@ -94,18 +99,39 @@ impl Guard {
         operation: Option<String>,
         variables: Map<String, Value>,
     ) -> Result<Guarded, Vec<ServerError>> {
+        let checked = self.checked(document, operation).await?;
+        let guarded = self.0.admit(&checked, variables).map_err(|error| vec![error])?;
+        self.0.affordable(guarded.cost).map_err(|error| vec![error])?;
+        Ok(guarded)
+    }
+
+    /// Checks a document of the server's own with variables that a client gave. What it costs is for the server to bound,
+    /// which knows how long its pages are.
+    pub(crate) async fn check_own(
+        &self,
+        document: &str,
+        variables: Map<String, Value>,
+    ) -> Result<Guarded, Vec<ServerError>> {
+        let checked = self.checked(document.to_owned(), None).await?;
+        self.0.admit(&checked, variables).map_err(|error| vec![error])
+    }
+
+    /// The document, read now or before.
+    async fn checked(
+        &self,
+        document: String,
+        operation: Option<String>,
+    ) -> Result<Arc<Checked>, Vec<ServerError>> {
         lexical::check(&document).map_err(|error| vec![error])?;
         let key = cache::key(&document, operation.as_deref());
-        let checked = if let Some(checked) = self.0.cache.get(&key) {
-            checked
-        } else {
-            let (inner, bytes) = (Arc::clone(&self.0), document.len());
-            let read = move || inner.read(document, operation.as_deref());
-            let checked = Arc::new(if bytes > SMALL { blocking(read).await } else { read() }?);
-            self.0.cache.put(key, Arc::clone(&checked), bytes);
-            checked
-        };
-        self.0.admit(&checked, variables).map_err(|error| vec![error])
+        if let Some(checked) = self.0.cache.get(&key) {
+            return Ok(checked);
+        }
+        let (inner, bytes) = (Arc::clone(&self.0), document.len());
+        let read = move || inner.read(document, operation.as_deref());
+        let checked = Arc::new(if bytes > SMALL { blocking(read).await } else { read() }?);
+        self.0.cache.put(key, Arc::clone(&checked), bytes);
+        Ok(checked)
     }
 }
 
@@ -125,12 +151,13 @@ impl Inner {
             .map_err(|error| vec![error])?;
         let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
         let executable = convert::document(&document, &operation, &places, &[]);
-        Ok(Checked { document, operation, places, executable })
+        let merged = Merged(merging::merges(&document, &operation));
+        Ok(Checked { document, operation, places, executable, merged })
     }
 
     /// Checks what depends on the variables.
     fn admit(&self, checked: &Checked, variables: Map<String, Value>) -> Result<Guarded, ServerError> {
-        let Checked { document, operation, places, executable } = checked;
+        let Checked { document, operation, places, executable, merged } = checked;
         let variables: JsonMap =
             variables.into_iter().map(|(name, value)| (name.into(), JsonValue::from(value))).collect();
         let coerced = coerce_variable_values(&self.schema, operation, &variables).map_err(|wrong| {
@@ -139,17 +166,6 @@ impl Inner {
         })?;
         values::check_variables(&self.schema, operation, &coerced)?;
         let cost = cost::of(document, operation, &coerced);
-        if cost > self.max_cost {
-            let message = format!(
-                "the query could cost {cost}, more than the limit of {}: ask for smaller pages or fewer fields",
-                self.max_cost
-            );
-            let mut error = refusal::new(Code::CostLimit, message);
-            let extensions = error.extensions.get_or_insert_default();
-            extensions.set("cost", cost);
-            extensions.set("limit", self.max_cost);
-            return Err(error);
-        }
         let names = operation.variables.iter().map(|variable| variable.name.as_str());
         let absent: Vec<&str> = names.filter(|name| !coerced.contains_key(*name)).collect();
         let executable = if absent.is_empty() {
@@ -160,9 +176,25 @@ impl Inner {
         let mut variables = Variables::default();
         variables
             .extend(coerced.iter().map(|(name, value)| (Name::new(name.as_str()), convert::json(value))));
-        let mut request = Request::new("").variables(variables);
+        let mut request = Request::new("").variables(variables).data(*merged);
         request.set_parsed_query(executable);
         Ok(Guarded { request, is_query: operation.operation_type == OperationType::Query, cost })
+    }
+
+    /// Refuses what costs more than one request may.
+    fn affordable(&self, cost: u64) -> Result<(), ServerError> {
+        if cost <= self.max_cost {
+            return Ok(());
+        }
+        let message = format!(
+            "the query could cost {cost}, more than the limit of {}: ask for smaller pages or fewer fields",
+            self.max_cost
+        );
+        let mut error = refusal::new(Code::CostLimit, message);
+        let extensions = error.extensions.get_or_insert_default();
+        extensions.set("cost", cost);
+        extensions.set("limit", self.max_cost);
+        Err(error)
     }
 }
 

@@ -159,7 +159,7 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
+pub(super) async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     let mut collected = Vec::new();
     let mut chunks = body.into_data_stream();
     while let Some(chunk) =

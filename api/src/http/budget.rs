@@ -85,9 +85,19 @@ impl Budget {
         let level = outcome
             .map_err(|level| self.refusal("with this token", level, self.of_key.wait(level, cost), cost))?;
         self.of_address.overdraw(&taker.address, cost);
-        let signed = |points| i64::try_from(points).unwrap_or(i64::MAX);
-        let full_in = signed(u64::try_from(level.full_in.as_millis()).unwrap_or(u64::MAX));
-        Ok(RateLimit::new(signed(level.limit), cost, signed(level.remaining()), now, full_in))
+        Ok(left(level, cost, now))
+    }
+
+    /// Takes what a page of an export cost, however much there is: the next one waits for it.
+    pub(super) fn charge(&self, taker: Taker, cost: u64, now: Timestamp) -> RateLimit {
+        self.overdraw(taker, cost);
+        left(self.of_key.level(&taker.key), cost, now)
+    }
+
+    /// How long an export waits before its next page. It leaves half of each bucket to those who ask meanwhile.
+    pub(super) fn pause(&self, taker: Taker) -> Duration {
+        let (key, address) = self.levels(taker);
+        self.of_key.wait(key, key.limit / 2).max(self.of_address.wait(address, address.limit / 2))
     }
 
     /// Takes what is there by now, however much it is.
@@ -137,6 +147,12 @@ impl Budget {
         );
         Problem::rate_limited(wait.as_secs() + 1, message)
     }
+}
+
+fn left(level: Level, cost: u64, now: Timestamp) -> RateLimit {
+    let signed = |points| i64::try_from(points).unwrap_or(i64::MAX);
+    let full_in = signed(u64::try_from(level.full_in.as_millis()).unwrap_or(u64::MAX));
+    RateLimit::new(signed(level.limit), cost, signed(level.remaining()), now, full_in)
 }
 
 fn set(

@@ -21,12 +21,14 @@ use super::{
     address::Source,
     body::{self, Limits},
     budget::Taker,
+    media_type::ranges,
     problem::{Problem, cut},
     state::AppState,
 };
 use crate::{
     auth::Viewer,
     domain::audit::Origin,
+    graphql::{Caller, write_json},
     guard::{Asked, Guarded, MAX_ERRORS},
 };
 
@@ -218,11 +220,11 @@ async fn execute(
         Err(refusal) => return refusal.into(),
     };
     reading.accepted();
-    let left = state.query_budget.take(taker, guarded.cost, state.clock.timestamp())?;
+    let rate_limit = state.query_budget.take(taker, guarded.cost, state.clock.timestamp())?;
     let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
-    let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());
-    let run =
-        Box::pin(async move { schema.execute(guarded.request, viewer, left, origin, &store, now).await });
+    let (schema, store) = (state.schema.clone(), state.store.clone());
+    let caller = Caller { viewer, origin, rate_limit, now: state.clock.now() };
+    let run = Box::pin(async move { schema.execute(guarded.request, caller, &store).await });
     let response = if guarded.is_query {
         tokio::time::timeout(state.query_timeout, unharmed(run))
             .await
@@ -302,7 +304,28 @@ fn executed(mut response: GraphQlResponse, media_type: MediaType) -> Response {
     if refused {
         return (status, Json(json!({ "errors": response.errors }))).into_response();
     }
-    (status, Json(response)).into_response()
+    (status, written(&response)).into_response()
+}
+
+/// The answer as the executor would write it, with what stands in it as JSON already.
+fn written(response: &GraphQlResponse) -> Vec<u8> {
+    let mut json = b"{\"data\":".to_vec();
+    write_json(&response.data, &mut json);
+    if !response.extensions.is_empty() {
+        json.extend_from_slice(b",\"extensions\":");
+        append(&response.extensions, &mut json);
+    }
+    if !response.errors.is_empty() {
+        json.extend_from_slice(b",\"errors\":");
+        append(&response.errors, &mut json);
+    }
+    json.push(b'}');
+    json
+}
+
+fn append(value: &impl serde::Serialize, json: &mut Vec<u8>) {
+    // It consists of texts and numbers, and memory does not refuse.
+    let _ = serde_json::to_writer(json, value);
 }
 
 fn errors(problem: &Problem) -> Value {
@@ -344,10 +367,6 @@ fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_some_and(|accept| ranges(accept).any(|range| range == media_type))
-}
-
-fn ranges(accept: &str) -> impl Iterator<Item = String> {
-    accept.split(',').filter_map(|range| Some(range.split(';').next()?.trim().to_ascii_lowercase()))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_graphql::{ServerError, Value};
 use axum::{
     Json,
     http::{HeaderName, HeaderValue, StatusCode, header},
@@ -11,13 +12,20 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::{app::ReportError, auth::AuthError, error::Chain, store::StoreError};
+use crate::{
+    app::ReportError,
+    auth::AuthError,
+    error::Chain,
+    export::{EncodeError, ReadError},
+    store::StoreError,
+};
 
 /// Seconds after which a client is told to come back when the server cannot know better.
 const RETRY_AFTER_SECONDS: u64 = 5;
 
 /// An error of a REST route.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .body.message)]
 pub(super) struct Problem {
     status: StatusCode,
     body: Box<ErrorBody>,
@@ -60,6 +68,22 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "MALFORMED_BODY", message)
     }
 
+    /// A parameter of the address is wrong.
+    pub(super) fn parameter(name: &str, reason: &str) -> Self {
+        Self::parameters(format!("parameter '{}' {reason}", cut(name.to_owned())))
+    }
+
+    /// The parameters of the address are wrong; the message names the one.
+    pub(super) fn parameters(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "INVALID_PARAMETER", message)
+    }
+
+    /// An answer of unknown length, which HTTP/1.0 cannot tell from a part of it.
+    pub(super) fn http_version() -> Self {
+        let message = "exports need HTTP/1.1, in which an answer that was cut off does not look whole";
+        Self::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "HTTP_VERSION", message)
+    }
+
     pub(super) fn unauthenticated(message: impl Into<String>) -> Self {
         let header = (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         Self { header: Some(header), ..Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", message) }
@@ -67,6 +91,16 @@ impl Problem {
 
     pub(super) fn forbidden(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, code, message)
+    }
+
+    /// What somebody else's page made a browser send.
+    pub(super) fn forgery(message: impl Into<String>) -> Self {
+        Self::forbidden("CSRF", message)
+    }
+
+    /// What is there already stands in the way.
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "CONFLICT", message)
     }
 
     pub(super) fn not_found() -> Self {
@@ -142,8 +176,13 @@ impl Problem {
             panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         let reference = Uuid::now_v7();
         tracing::error!(%reference, message = message.unwrap_or_default(), "a request panicked");
+        Self::internal(Some(reference))
+    }
+
+    /// A defect of ours, which stands in the log beside the reference.
+    fn internal(reference: Option<Uuid>) -> Self {
         let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", "internal error");
-        problem.body.reference = Some(reference);
+        problem.body.reference = reference;
         problem
     }
 
@@ -205,18 +244,54 @@ impl From<StoreError> for Problem {
             | StoreError::TooMuch(_) => {
                 let reference = Uuid::now_v7();
                 tracing::error!(%reference, error = %Chain(&error), "a request failed");
-                let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", "internal error");
-                problem.body.reference = Some(reference);
-                problem
+                Self::internal(Some(reference))
             }
         }
+    }
+}
+
+impl From<EncodeError> for Problem {
+    fn from(error: EncodeError) -> Self {
+        let reference = Uuid::now_v7();
+        tracing::error!(%reference, error = %Chain(&error), "an export cannot be written");
+        Self::internal(Some(reference))
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NotFound => Self::not_found(),
+            ReadError::Refused(errors) => errors.first().map_or_else(|| Self::internal(None), refused),
+            ReadError::Store(StoreError::TooMuch(what)) => Self::parameters(what),
+            ReadError::Store(error) => error.into(),
+            ReadError::Timeout(limit) => Self::deadline(limit),
+        }
+    }
+}
+
+/// What GraphQL answers to a query, as an answer of a REST route.
+fn refused(error: &ServerError) -> Problem {
+    let extension = |name| match error.extensions.as_ref().and_then(|extensions| extensions.get(name)) {
+        Some(Value::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    match extension("code") {
+        Some("UNAVAILABLE") => Problem::unavailable(&error.message),
+        Some("FORBIDDEN") => Problem::forbidden("FORBIDDEN", &error.message),
+        Some("INTERNAL_SERVER_ERROR") => {
+            Problem::internal(extension("reference").and_then(|text| text.parse().ok()))
+        }
+        _ => Problem::parameters(&error.message),
     }
 }
 
 impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Self {
         match error {
-            AuthError::Missing | AuthError::Invalid => Self::unauthenticated(error.to_string()),
+            AuthError::Missing | AuthError::Invalid | AuthError::NoSession => {
+                Self::unauthenticated(error.to_string())
+            }
             AuthError::NoAccount => Self::forbidden("ACCOUNT_MISMATCH", error.to_string()),
             AuthError::MissingScope(_) => Self::forbidden("MISSING_SCOPE", error.to_string()),
             AuthError::Store(error) => error.into(),

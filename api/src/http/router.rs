@@ -13,17 +13,19 @@ use tower::{ServiceBuilder, util::option_layer};
 use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
 use utoipa::{
     OpenApi,
-    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
+    activate_token,
     address::{self, request_id},
-    client_span, coiled, graphql, health, landing, policy, preload,
+    api_token, client_span, coiled, export, forgery, graphql, health, landing, oidc, policy, preload,
     problem::Problem,
-    report,
+    report, session, sign_in,
     state::AppState,
 };
+use crate::{auth::CALLBACK, export::exports, graphql::Schema};
 
 /// The REST routes' description, without the routes.
 #[derive(OpenApi)]
@@ -36,6 +38,8 @@ use super::{
     modifiers(&Token),
     tags(
         (name = "ingest", description = "What schedulers report."),
+        (name = "export", description = "Lists as files."),
+        (name = "sign-in", description = "What pages of the server itself ask."),
         (name = "plugin", description = "What runs on schedulers."),
         (name = "coiled", description = "What the published `coiled` client calls."),
         (name = "operations", description = "What operators watch."),
@@ -52,26 +56,43 @@ impl utoipa::Modify for Token {
             .bearer_format("<identifier>-<secret>")
             .description(Some("An API token. The words Token and ApiToken may stand for Bearer."))
             .build();
-        openapi.components.get_or_insert_default().add_security_scheme("token", SecurityScheme::Http(scheme));
+        let components = openapi.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(scheme));
+        let cookie = ApiKeyValue::with_description(
+            "galvo_session",
+            "What /sign-in gives a browser, called __Host-galvo behind TLS. It is taken wherever a token is; with requests \
+             other than GET the header Galvo-CSRF has to carry what /api/v1/session tells.",
+        );
+        components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     }
 }
 
 /// All routes with their handlers.
 pub fn router(state: AppState) -> Router {
-    let (described, _) = described().split_for_parts();
     let proxies = Arc::clone(&state.proxies);
     let cors = policy::cors(&state.cors_origins);
-    described
-        .route("/", get(landing::get))
+    let (described, openapi) = described(&state.schema).split_for_parts();
+    let api = described
         .route("/graphql", get(graphql::get).post(graphql::post))
         .route("/graphql/assets/{name}", get(graphql::asset))
-        .route("/api/v1/openapi.json", get(async || Json(openapi())))
+        .route("/api/v1/openapi.json", get(async move || Json(openapi)))
         // A server setting that ends in a slash makes the `coiled` client ask for this.
         .route("//api/v2/analytics/preload", get(preload::get))
         .route(
             "//api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}",
             axum::routing::post(client_span::post),
         )
+        .layer(axum::middleware::from_fn_with_state(state.clone(), forgery::guard));
+    // Forms carry the token of a session in a field, and what takes them looks for it there.
+    let pages = Router::new()
+        .route("/", get(landing::get))
+        .route("/sign-in", get(sign_in::get).post(sign_in::post))
+        .route("/sign-in/oidc", get(oidc::get))
+        .route(CALLBACK, get(oidc::callback))
+        .route("/sign-out", axum::routing::post(sign_in::sign_out))
+        .route("/password", get(sign_in::password).post(sign_in::change_password))
+        .route("/activate-token", get(activate_token::get).post(activate_token::post));
+    api.merge(pages)
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(state)
@@ -97,18 +118,25 @@ pub fn router(state: AppState) -> Router {
 /// The REST routes' description, made of the routes themselves.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    described().split_for_parts().1
+    described(&Schema::build()).split_for_parts().1
 }
 
-fn described() -> OpenApiRouter<AppState> {
+fn described(schema: &Schema) -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(report::post))
         .routes(routes!(preload::get))
         .routes(routes!(coiled::me))
         .routes(routes!(coiled::memberships))
+        .routes(routes!(coiled::usage))
+        .routes(routes!(coiled::interaction))
+        .routes(routes!(api_token::ask))
+        .routes(routes!(api_token::list, api_token::create))
+        .routes(routes!(api_token::revoke))
+        .routes(routes!(session::get))
         .routes(routes!(client_span::post))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
+        .merge(export::routes(&exports(schema)))
 }
 
 /// A handler that panicked has a defect; the connection does not have to suffer for it.

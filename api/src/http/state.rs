@@ -6,16 +6,17 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use entity::api_token::Scope;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::{budget::Budget, problem::Problem};
+use super::{budget::Budget, cookie::Cookies, problem::Problem};
 use crate::{
-    app::{ClientSpans, Reports},
-    auth::{Authenticator, LimitKey, Shown, Viewer},
+    app::{ClientSpans, Reports, SignIns},
+    auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
     clock::Clock,
     config::ServeConfig,
-    domain::address::Proxies,
+    domain::{address::Proxies, audit::Origin, public_url::PublicUrl, session::SessionLife},
+    export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
-    store::{Store, SystemStore},
+    store::{AccountStore, Store, SystemStore},
 };
 
 /// A token may send reports of this many seconds at once, since clusters started together report together.
@@ -35,6 +36,7 @@ pub struct AppState {
     pub(super) system: SystemStore,
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
+    pub(super) exports: Source,
     pub(super) guard: Guard,
     pub(super) query_budget: Arc<Budget>,
     pub(super) report_budget: Arc<Budget>,
@@ -47,6 +49,12 @@ pub struct AppState {
     pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
     pub(super) proxies: Arc<Proxies>,
     pub(super) cors_origins: Arc<[HeaderValue]>,
+    pub(super) public_url: Option<PublicUrl>,
+    pub(super) cookies: Cookies,
+    pub(super) sessions: Sessions,
+    pub(super) session_life: SessionLife,
+    pub(super) sign_ins: Arc<SignIns>,
+    pub(super) oidc: Option<Arc<OidcProvider>>,
 }
 
 impl AppState {
@@ -62,11 +70,20 @@ impl AppState {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
         let schema = Schema::build();
+        let guard = Guard::new(&schema, config.max_query_cost.into(), persisted);
+        let exports = Source {
+            schema: schema.clone(),
+            guard: guard.clone(),
+            store: store.clone(),
+            clock: Arc::clone(&clock),
+            timeout: config.query_timeout,
+        };
         Self {
             system: store.system(),
             authenticator,
-            guard: Guard::new(&schema, config.max_query_cost.into(), persisted),
+            guard,
             schema,
+            exports,
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
             query_budget: Arc::new(Budget::of_queries(
                 config.query_cost_per_minute,
@@ -84,6 +101,16 @@ impl AppState {
                 config.min_report_interval.as_secs_f64(),
             ),
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
+            cookies: Cookies { secure: config.public_url.as_ref().is_some_and(PublicUrl::is_secure) },
+            public_url: config.public_url.clone(),
+            sessions: Sessions::new(store.system(), Arc::clone(&clock), config.session_life),
+            session_life: config.session_life,
+            sign_ins: Arc::new(SignIns::new(store.system(), Arc::clone(&clock))),
+            oidc: config
+                .oidc
+                .as_ref()
+                .zip(config.public_url.as_ref())
+                .map(|(oidc, public)| Arc::new(OidcProvider::new(oidc, public))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
             cors_origins: config.perimeter.cors_origins.clone().into(),
             proxies: Arc::new(config.perimeter.proxies.clone()),
@@ -99,12 +126,32 @@ impl AppState {
         Ok(viewer)
     }
 
+    /// The view of somebody's account in which what they change is written down.
+    pub(super) fn acting(&self, viewer: &Viewer, origin: Origin) -> AccountStore {
+        self.store.for_viewer(viewer).acting(viewer.actor(origin, self.clock.timestamp()))
+    }
+
+    /// The session of the browser behind a request, if it has one that is not over.
+    pub(super) async fn session(&self, headers: &HeaderMap) -> Result<Option<Session>, Problem> {
+        match self.cookies.session(headers) {
+            Some(secret) => Ok(self.sessions.find(secret).await?),
+            None => Ok(None),
+        }
+    }
+
     /// The viewer behind a request, whatever the credentials are for.
     pub(super) async fn signed_in(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
         let several = |_| Problem::unauthenticated("only one Authorization header can be sent");
         let authorization = only(headers, &header::AUTHORIZATION).map_err(several)?;
         let several = |_| Problem::malformed("only one Galvo-Account header can be sent");
         let account = only(headers, &ACCOUNT).map_err(several)?;
+        // Where there are credentials the cookie does not count: not even when they are wrong.
+        if authorization.is_none()
+            && let Some(secret) = self.cookies.session(headers)
+        {
+            let session = self.sessions.find(secret).await?.ok_or(AuthError::NoSession)?;
+            return Ok(self.authenticator.viewer_of(&session, account).await?);
+        }
         Ok(self.authenticator.viewer(Shown { authorization, account }).await?)
     }
 }

@@ -4,12 +4,12 @@ use entity::{
     Timestamp, account,
     api_token::{Column, Entity, Model},
     audit_entry::Action,
-    ids::ApiTokenId,
+    ids::{ApiTokenId, UserId},
     membership, user,
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
-    TransactionTrait,
+    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect, TransactionTrait,
     sea_query::{CaseStatement, Expr, ExprTrait, OnConflict},
 };
 use serde_json::Value;
@@ -144,6 +144,26 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
         page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+    }
+
+    /// Some of a user's tokens in the account, the newest first. Whoever pages so reads what lies before again, which for
+    /// the tokens of one user is little.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.api_token.of_user", skip_all)]
+    pub async fn api_tokens_of(
+        &self,
+        user: UserId,
+        skipped: u64,
+        limit: u64,
+    ) -> Result<Vec<Model>, StoreError> {
+        let newest = self
+            .select::<Entity>()
+            .filter(Column::UserId.eq(user))
+            .order_by_desc(Column::CreatedAt)
+            .order_by_desc(Column::Id);
+        Ok(newest.offset(skipped).limit(limit).all(&self.reads()).await?)
     }
 
     /// How many tokens the account ever had of those who are members.

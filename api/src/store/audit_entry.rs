@@ -7,6 +7,7 @@ use entity::{
     Timestamp, api_token,
     audit_entry::{Action, Column, Entity, Model, Outcome},
     ids::{AccountId, AuditEntryId, UserId},
+    membership,
 };
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, IntoActiveModel, PaginatorTrait,
@@ -21,6 +22,9 @@ use super::{
     scoped::AccountStore,
 };
 use crate::domain::audit::{Actor, Entry, Target};
+
+/// Entries that are written by one statement at the most.
+const ROWS: usize = 500;
 
 /// The orders entries can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -186,6 +190,24 @@ pub(super) async fn add(
 ) -> Result<(), StoreError> {
     let row = row(account, actor, &entry).into_active_model().reset_all();
     Entity::insert_many([row]).exec_without_returning(connection).await?;
+    Ok(())
+}
+
+/// Writes down what concerns somebody in all accounts they are a member of, in each of these.
+#[expect(clippy::disallowed_methods, reason = "it is about somebody, and not about an account")]
+pub(super) async fn add_of_user(
+    connection: &impl ConnectionTrait,
+    user: UserId,
+    actor: &Actor,
+    entry: &Entry,
+) -> Result<(), StoreError> {
+    let accounts = membership::Entity::find().filter(membership::Column::UserId.eq(user));
+    let accounts = accounts.select_only().column(membership::Column::AccountId).into_tuple();
+    let accounts: Vec<AccountId> = accounts.all(connection).await?;
+    for some in accounts.chunks(ROWS) {
+        let rows = some.iter().map(|account| row(*account, actor, entry).into_active_model().reset_all());
+        Entity::insert_many(rows).exec_without_returning(connection).await?;
+    }
     Ok(())
 }
 

@@ -262,6 +262,9 @@ async fn postgres(options: &PgConnectOptions, connections: u32) -> Result<Databa
             ("idle_in_transaction_session_timeout", "30s"),
             // Longer than a reporter waits, nobody needs the lock any more.
             ("lock_timeout", "5s"),
+            // A plan for any account takes each for one of average size. Where that is small, it would read all rows
+            // of a large one and sort them, instead of the page that an index has in order.
+            ("enable_bitmapscan", "off"),
         ]);
     // The program logs statements itself, and only when it is asked to; sqlx would log slow ones at their full
     // length.

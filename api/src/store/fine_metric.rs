@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Stands for the spans of what has none.
-pub(super) const NO_SPAN: SpanId = SpanId(Uuid::nil());
+pub(crate) const NO_SPAN: SpanId = SpanId(Uuid::nil());
 
 /// Identifiers in one statement at the most.
 const MAX_IDS: usize = 5_000;
@@ -117,6 +117,26 @@ impl AccountStore {
             rows = select.clone().filter(after).all(&self.reads()).await?;
         }
         Ok(found)
+    }
+
+    /// What was packed of some spans of a cluster, in the order of their identifiers: `most` of those that follow `after`,
+    /// [`NO_SPAN`] before all others.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.fine_metric.packed", skip_all)]
+    pub(crate) async fn packed_fine_metrics(
+        &self,
+        cluster: ClusterId,
+        after: Option<SpanId>,
+        most: u64,
+    ) -> Result<Vec<Model>, StoreError> {
+        let select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster));
+        let select = match after {
+            Some(after) => select.filter(Column::SpanId.gt(after)),
+            None => select,
+        };
+        Ok(select.order_by_asc(Column::SpanId).limit(most).all(&self.reads()).await?)
     }
 
     /// Writes what a report says of fine metrics.

@@ -188,11 +188,8 @@ impl SystemStore {
         let user = identity.user_id;
         let detail = json!({ "issuer": identity.issuer, "subject": identity.subject });
         identity.into_active_model().reset_all().insert(&transaction).await?;
-        let of_user = membership::Entity::find().filter(membership::Column::UserId.eq(user));
-        for member in of_user.all(&transaction).await? {
-            let entry = Entry::done(Action::LinkUser, Target::User(user), detail.clone());
-            audit_entry::add(&transaction, member.account_id, by, entry).await?;
-        }
+        let entry = Entry::done(Action::LinkUser, Target::User(user), detail);
+        audit_entry::add_of_user(&transaction, user, by, &entry).await?;
         transaction.commit().await?;
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use entity::{
     Timestamp, account,
-    audit_entry::Action,
+    audit_entry::{self as audit, Action},
     identity,
     ids::{AccountId, UserId},
     membership, removed_member, user,
@@ -32,6 +32,8 @@ pub struct Newcomer {
     pub account: Slug,
     /// As what.
     pub role: membership::Role,
+    /// What they come with.
+    pub credential: audit::Credential,
 }
 
 /// A place for a newcomer.
@@ -62,20 +64,19 @@ impl SystemStore {
             return Ok(());
         }
         let newcomer_issuer = newcomer.issuer.clone();
-        let Newcomer { issuer, subject, user: new_user, role, .. } = newcomer;
+        let Newcomer { issuer, subject, user: new_user, role, credential, .. } = newcomer;
         let name = new_user.name.clone();
-        let user_id = match user {
-            Some(user) => user,
-            None => {
-                let user_id = new_user.into_active_model().reset_all().insert(&transaction).await?.id;
-                let identity = identity::Model { issuer, subject, user_id, created_at: now };
-                identity.into_active_model().reset_all().insert(&transaction).await?;
-                user_id
-            }
+        let user_id = if let Some(user) = user {
+            user
+        } else {
+            let user_id = new_user.into_active_model().reset_all().insert(&transaction).await?.id;
+            let identity = identity::Model { issuer, subject, user_id, created_at: now };
+            identity.into_active_model().reset_all().insert(&transaction).await?;
+            user_id
         };
         let member = membership::Model { account_id: account, user_id, role, created_at: now, ends_at: None };
         member.into_active_model().reset_all().insert(&transaction).await?;
-        let actor = Actor::newcomer(user_id, name, now);
+        let actor = Actor::newcomer(user_id, name, credential, now);
         let mut detail = membership_detail(role, None);
         detail["issuer"] = newcomer_issuer.into();
         let entry = Entry::done(Action::JoinBySignIn, Target::User(user_id), detail);

@@ -3,24 +3,27 @@
 //! A page asks for one row more than it returns, to know whether there is a next one, and compares row
 //! values, `(started_at, id) < (?, ?)`, which is a range of the index on SQLite and PostgreSQL alike.
 
-use entity::ids::{
-    ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId,
-    InvitationId, KeyTime, LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
+use entity::{
+    Positional,
+    ids::{
+        ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId,
+        EventId, InvitationId, KeyTime, LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
+    },
 };
 use sea_orm::{
-    ConnectionTrait, EntityTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    Select, Value,
-    sea_query::{Alias, Expr, ExprTrait, Query, SelectStatement, UnionType},
+    ConnectionTrait, DbBackend, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
+    Statement, Value,
+    sea_query::{Alias, Expr, ExprTrait, Query, SelectStatement},
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::error::StoreError;
+use super::{error::StoreError, text::Text};
 
 /// An order of a table's rows: columns that are never null, ending in the identifier, all in one direction.
 pub trait Sort: Copy + Send + Sync {
     /// The table.
-    type Entity: EntityTrait;
+    type Entity: EntityTrait<Model: Positional>;
 
     /// What a cursor calls this order, so that it cannot be used with another.
     fn name(self) -> &'static str;
@@ -219,7 +222,12 @@ pub(super) async fn fetch<S: Sort>(
     sort: S,
     request: &PageRequest,
 ) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
-    let rows = window(select, sort, request).all(connection).await?;
+    let mut text = Text::new(connection.get_database_backend());
+    text.select(&range(select, sort, request).into_query());
+    text.limit(request.limit + 1);
+    let rows = connection.query_all_raw(text.statement()).await?;
+    let rows = rows.iter().map(<S::Entity as EntityTrait>::Model::by_position);
+    let rows = rows.collect::<Result<_, _>>()?;
     Ok(into_page(with_keys(rows, sort), request))
 }
 
@@ -238,10 +246,13 @@ pub(super) async fn fetch_by<S: Sort>(
     let columns: Vec<Expr> = [number.clone()].into_iter().chain(columns(sort)).collect();
     // By its name, so that it is worked out once.
     let order = [Expr::col(Alias::new(NUMBER))].into_iter().chain(self::columns(sort)).collect();
-    let select = window_of(select.expr_as(number, NUMBER), &columns, order, sort, request);
+    let select = range_of(select.expr_as(number, NUMBER), &columns, order, sort, request);
     let mut rows = Vec::new();
-    for row in connection.query_all(&select.into_query()).await? {
-        let model = <S::Entity as EntityTrait>::Model::from_query_result(&row, "")?;
+    let mut text = Text::new(connection.get_database_backend());
+    text.select(&select.into_query());
+    text.limit(request.limit + 1);
+    for row in connection.query_all_raw(text.statement()).await? {
+        let model = <S::Entity as EntityTrait>::Model::by_position(&row)?;
         let mut key = vec![KeyPart::real(row.try_get("", NUMBER)?)];
         key.extend(sort.key(&model).0);
         rows.push((Key(key), model));
@@ -264,10 +275,13 @@ pub(super) async fn fetch_each<S: Sort>(
     request: &PageRequest,
 ) -> Result<Vec<Page<<S::Entity as EntityTrait>::Model>>, StoreError> {
     let mut lists: Vec<Vec<_>> = selects.iter().map(|_| Vec::new()).collect();
-    let Some(statement) = union(selects, sort, request) else { return Ok(Vec::new()) };
-    for row in connection.query_all(&statement).await? {
+    if selects.is_empty() {
+        return Ok(Vec::new());
+    }
+    let statement = union(connection.get_database_backend(), selects, sort, request);
+    for row in connection.query_all_raw(statement).await? {
         let list: i64 = row.try_get("", LIST)?;
-        let model = <S::Entity as EntityTrait>::Model::from_query_result(&row, "")?;
+        let model = <S::Entity as EntityTrait>::Model::by_position(&row)?;
         if let Some(rows) = usize::try_from(list).ok().and_then(|list| lists.get_mut(list)) {
             rows.push(model);
         }
@@ -291,20 +305,21 @@ const LIST: &str = "page_list";
 /// One arm per list, each limited by itself: `SELECT .. LIMIT n UNION ALL SELECT .. LIMIT n`, wrapped because
 /// SQLite allows a limit only at the end of a union.
 fn union<S: Sort>(
+    backend: DbBackend,
     selects: Vec<Select<S::Entity>>,
     sort: S,
     request: &PageRequest,
-) -> Option<SelectStatement> {
-    let mut arms = selects.into_iter().zip(0_i64..).map(|(select, list)| {
-        let mut inner = window(select, sort, request).into_query();
-        inner.expr_as(Expr::val(list), Alias::new(LIST));
-        Query::select().expr(Expr::cust("*")).from_subquery(inner, Alias::new("page")).take()
-    });
-    let mut statement = arms.next()?;
-    for arm in arms {
-        statement.union(UnionType::All, arm);
+) -> Statement {
+    let mut text = Text::new(backend);
+    for (list, select) in selects.into_iter().enumerate() {
+        let mut inner = range(select, sort, request).into_query();
+        inner.expr_as(Expr::cust(format!("CAST({list} AS BIGINT)")), Alias::new(LIST));
+        text.words(if list == 0 { "SELECT * FROM (" } else { " UNION ALL SELECT * FROM (" });
+        text.select(&inner);
+        text.limit(request.limit + 1);
+        text.words(") AS page");
     }
-    Some(statement)
+    text.statement()
 }
 
 fn columns<S: Sort>(sort: S) -> impl Iterator<Item = Expr> {
@@ -317,13 +332,18 @@ pub(super) fn window<S: Sort>(
     sort: S,
     request: &PageRequest,
 ) -> Select<S::Entity> {
-    let columns: Vec<Expr> = columns(sort).collect();
-    window_of(select, &columns.clone(), columns, sort, request)
+    range(select, sort, request).limit(request.limit + 1)
 }
 
-/// The page by what rows are compared by, which in the order they come in may have other names.
-fn window_of<S: Sort>(
-    select: Select<S::Entity>,
+/// The rows from where a page begins on, in the order of its statement.
+fn range<S: Sort>(select: Select<S::Entity>, sort: S, request: &PageRequest) -> Select<S::Entity> {
+    let columns: Vec<Expr> = columns(sort).collect();
+    range_of(select, &columns.clone(), columns, sort, request)
+}
+
+/// The same by what rows are compared by, which in the order they come in may have other names.
+fn range_of<S: Sort>(
+    mut select: Select<S::Entity>,
     columns: &[Expr],
     order_by: Vec<Expr>,
     sort: S,
@@ -335,7 +355,6 @@ fn window_of<S: Sort>(
         let (row, position) = (Expr::tuple(columns.iter().cloned()), Expr::tuple(parts));
         if descending { row.lt(position) } else { row.gt(position) }
     };
-    let mut select = select.limit(request.limit + 1);
     if let Some(after) = &request.after {
         select = select.filter(lies_behind(after, sort.descending()));
     }

@@ -39,10 +39,6 @@ pub enum Whose<'a> {
     },
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "what somebody is anywhere is asked before an account is known"
-)]
 impl SystemStore {
     /// What somebody is now, in the account that is meant: of those in `accounts`, or of all if there is no such list,
     /// the user's default one, and otherwise the one in which the user has been a member for longest.

@@ -1,0 +1,229 @@
+//! What can be exported: where, with which parameters, and which columns come of it. All of it is read from the schema,
+//! so that an export and the field it is named after cannot differ.
+
+use std::{fmt::Write, sync::Arc};
+
+use apollo_compiler::{
+    ExecutableDocument, Schema as CheckedSchema,
+    executable::{Selection, SelectionSet},
+    schema::{ExtendedType, FieldDefinition},
+    validation::Valid,
+};
+
+use super::{
+    column::{Column, Kind},
+    list::{FINE_METRICS, LISTS, List, Of},
+};
+use crate::graphql::Schema;
+
+/// Items of a list that is not paged but has its own bound in the schema, at the most.
+const UNPAGED: i32 = 1_000;
+
+/// Arguments that are for the server to set.
+const PAGING: [&str; 4] = ["first", "after", "last", "before"];
+
+/// A list that can be exported.
+#[derive(Debug)]
+pub(crate) struct Export {
+    /// What it is called: the field's name in lower case.
+    pub(crate) name: String,
+    /// Where it stands, with `{id}` for the cluster if it is of one.
+    pub(crate) path: String,
+    /// What the schema says of the list.
+    pub(crate) description: String,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) columns: Arc<[Column]>,
+    pub(crate) of_cluster: bool,
+    /// The document that asks for a page.
+    pub(super) document: String,
+    pub(super) shape: Shape,
+    pub(super) page: i32,
+}
+
+/// How the rows of a list are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Pages of a connection.
+    Connection,
+    /// All at once.
+    Whole,
+    /// From the store, after the document told which cluster it is.
+    FineMetrics,
+}
+
+/// A parameter of an export: an argument of the field.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    /// Its type in the schema.
+    pub(crate) ty: String,
+    pub(crate) required: bool,
+    pub(crate) description: String,
+    /// Whether it is written as JSON, and not as it is.
+    pub(crate) is_json: bool,
+    /// What it is when it is not given, in GraphQL.
+    pub(crate) default: Option<String>,
+}
+
+/// All exports of the schema.
+pub(crate) fn exports(schema: &Schema) -> Vec<Arc<Export>> {
+    let schema = CheckedSchema::parse_and_validate(schema.sdl(), "schema.graphql")
+        .expect("the schema is our own, and a test reads it");
+    LISTS.iter().map(|list| Arc::new(Export::new(&schema, list))).collect()
+}
+
+impl Export {
+    fn new(schema: &Valid<CheckedSchema>, list: &List) -> Self {
+        let parent = match list.of {
+            Of::Account => "Account",
+            Of::Cluster => "Cluster",
+        };
+        let field = schema.type_field(parent, list.field).expect("the lists are fields of the schema");
+        let shape = match list.field {
+            FINE_METRICS => Shape::FineMetrics,
+            _ if field.arguments.iter().any(|argument| argument.name == "after") => Shape::Connection,
+            _ => Shape::Whole,
+        };
+        let parameters: Vec<Parameter> = field
+            .arguments
+            .iter()
+            .filter(|argument| !PAGING.contains(&argument.name.as_str()))
+            .map(|argument| Parameter::new(schema, argument))
+            .collect();
+        let document = document(list, field, shape, &parameters);
+        let name = kebab(list.field);
+        let path = match list.of {
+            Of::Account => format!("/api/v1/export/{name}"),
+            Of::Cluster => format!("/api/v1/export/clusters/{{id}}/{name}"),
+        };
+        let columns = columns(schema, &document, shape);
+        let document = match shape {
+            Shape::FineMetrics => "query($_of: ID!) { of: cluster(id: $_of) { number } }".to_owned(),
+            _ => document,
+        };
+        Self {
+            name,
+            path,
+            description: one_line(field.description.as_deref()),
+            parameters,
+            columns,
+            of_cluster: list.of == Of::Cluster,
+            document,
+            shape,
+            page: list.page,
+        }
+    }
+}
+
+impl Parameter {
+    fn new(schema: &CheckedSchema, argument: &apollo_compiler::ast::InputValueDefinition) -> Self {
+        let name = argument.ty.inner_named_type().as_str();
+        let is_word = match schema.types.get(name) {
+            Some(ExtendedType::Enum(_)) => true,
+            Some(ExtendedType::Scalar(_)) => !["BigInt", "Boolean", "Float", "Int", "JSON"].contains(&name),
+            _ => false,
+        };
+        let default = argument.default_value.as_ref().map(|default| one_line(Some(&default.to_string())));
+        Self {
+            name: argument.name.to_string(),
+            ty: argument.ty.to_string(),
+            required: argument.ty.is_non_null() && default.is_none(),
+            description: one_line(argument.description.as_deref()),
+            is_json: argument.ty.is_list() || !is_word,
+            default,
+        }
+    }
+}
+
+/// The document that asks for a page of a list, with the parameters as variables. The names of its own variables begin with
+/// an underscore.
+fn document(list: &List, field: &FieldDefinition, shape: Shape, parameters: &[Parameter]) -> String {
+    let (of, mut variables) = match list.of {
+        Of::Account => ("account(slug: $_of)", "$_of: String!".to_owned()),
+        Of::Cluster => ("cluster(id: $_of)", "$_of: ID!".to_owned()),
+    };
+    let mut arguments = String::new();
+    let mut add = |text: std::fmt::Arguments<'_>| arguments.write_fmt(text).expect("a text takes all");
+    if shape == Shape::Connection {
+        variables.push_str(", $_first: Int, $_after: String");
+        add(format_args!("first: $_first, after: $_after "));
+    } else if field.arguments.iter().any(|argument| argument.name == "first") {
+        add(format_args!("first: {UNPAGED} "));
+    }
+    for Parameter { name, ty, default, .. } in parameters {
+        let default = default.as_ref().map(|default| format!(" = {default}")).unwrap_or_default();
+        write!(variables, ", ${name}: {ty}{default}").expect("a text takes all");
+        add(format_args!("{name}: ${name} "));
+    }
+    let arguments = if arguments.is_empty() { arguments } else { format!("({})", arguments.trim_end()) };
+    let (field, columns) = (list.field, list.columns);
+    let items = match shape {
+        Shape::Connection => format!("pageInfo {{ hasNextPage endCursor }} nodes {{ {columns} }}"),
+        Shape::Whole => columns.to_owned(),
+        Shape::FineMetrics => format!("rows {{ {columns} }}"),
+    };
+    format!("query({variables}) {{ of: {of} {{ list: {field}{arguments} {{ {items} }} }} }}")
+}
+
+/// The columns that a document asks for.
+fn columns(schema: &Valid<CheckedSchema>, document: &str, shape: Shape) -> Arc<[Column]> {
+    let document = ExecutableDocument::parse_and_validate(schema, document, "export.graphql")
+        .expect("the columns of a list are fields of its items");
+    let operation = document.operations.get(None).expect("the document has one operation");
+    let inside = |set: &SelectionSet, key: &str| {
+        set.selections.iter().find_map(|selection| match selection {
+            Selection::Field(field) if field.response_key() == key => Some(field.selection_set.clone()),
+            _ => None,
+        })
+    };
+    let path: &[&str] = match shape {
+        Shape::Connection => &["of", "list", "nodes"],
+        Shape::Whole => &["of", "list"],
+        Shape::FineMetrics => &["of", "list", "rows"],
+    };
+    let items = path.iter().try_fold(operation.selection_set.clone(), |set, key| inside(&set, key));
+    let columns = Column::of(schema, &items.expect("the document asks for these"));
+    if shape != Shape::FineMetrics {
+        return columns.into();
+    }
+    let span = "The global identifier of the span it was measured in; null for what belongs to none.";
+    std::iter::once(Column::new("span.id", Kind::Name, true, span)).chain(columns).collect()
+}
+
+/// `taskGroups` as it stands in an address: `task-groups`.
+fn kebab(field: &str) -> String {
+    field.chars().fold(String::new(), |mut name, letter| {
+        if letter.is_ascii_uppercase() {
+            name.push('-');
+        }
+        name.push(letter.to_ascii_lowercase());
+        name
+    })
+}
+
+fn one_line(description: Option<&str>) -> String {
+    description.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn addresses_and_columns_are_told_apart() {
+        let exports = exports(&Schema::build());
+        let paths: BTreeSet<_> = exports.iter().map(|export| export.path.as_str()).collect();
+        assert_eq!(paths.len(), exports.len());
+        assert!(paths.contains("/api/v1/export/clusters/{id}/task-groups"), "{paths:?}");
+        for export in exports {
+            let names: BTreeSet<_> = export.columns.iter().map(|column| column.name.as_str()).collect();
+            assert_eq!(names.len(), export.columns.len(), "{}", export.path);
+            let undescribed = export.columns.iter().find(|column| column.description.is_empty());
+            assert!(undescribed.is_none(), "{}: {undescribed:?}", export.path);
+            // What a path parameter or the format is called, no argument can be.
+            assert!(export.parameters.iter().all(|one| one.name != "format"), "{}", export.path);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Values as they go out.
+//!
+//! What is written at once, without a value of the executor's for each number and text, is carried to the answer as
+//! [`Value::Binary`]: nothing that comes from outside can become one, so that nobody's text is taken for JSON.
+
+use async_graphql::{ID, Value, resolver_utils::EnumType};
+use chrono::{DateTime, Utc};
+
+use super::scalar::{BigInt, Date, Json};
+
+/// Writes a value of the executor's.
+pub(crate) fn write(value: &Value, json: &mut Vec<u8>) {
+    match value {
+        Value::Null => json.extend_from_slice(b"null"),
+        Value::Number(number) => serialize(number, json),
+        Value::String(text) => serialize(text, json),
+        Value::Boolean(boolean) => serialize(boolean, json),
+        Value::Binary(written) => json.extend_from_slice(written),
+        Value::Enum(name) => serialize(name.as_str(), json),
+        Value::List(items) => between(b'[', items, b']', json, write),
+        Value::Object(fields) => between(b'{', fields, b'}', json, |(name, value), json| {
+            serialize(name.as_str(), json);
+            json.push(b':');
+            write(value, json);
+        }),
+    }
+}
+
+fn between<T>(
+    open: u8,
+    items: impl IntoIterator<Item = T>,
+    close: u8,
+    json: &mut Vec<u8>,
+    one: impl Fn(T, &mut Vec<u8>),
+) {
+    json.push(open);
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        one(item, json);
+    }
+    json.push(close);
+}
+
+/// Numbers that are none become null, as the executor's do.
+fn serialize<T: serde::Serialize + ?Sized>(value: &T, json: &mut Vec<u8>) {
+    // Nothing that is written here can fail to be, and memory does not refuse.
+    let _ = serde_json::to_writer(json, value);
+}
+
+/// What was said to be at hand is not: it has to be waited for, or failed.
+#[derive(Debug)]
+pub(super) struct NotAtHand;
+
+/// A value without fields.
+pub(super) trait Leaf {
+    /// Writes it as the executor would.
+    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand>;
+}
+
+macro_rules! leaf {
+    ($($leaf:ty: |$value:ident| $written:expr),* $(,)?) => {$(
+        impl Leaf for $leaf {
+            fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+                let $value = self;
+                serialize($written, json);
+                Ok(())
+            }
+        }
+    )*};
+}
+
+leaf! {
+    str: |text| text,
+    String: |text| text,
+    bool: |boolean| boolean,
+    i32: |number| number,
+    f64: |number| number,
+    BigInt: |number| &number.0,
+    ID: |id| id.as_str(),
+    DateTime<Utc>: |time| &time.to_rfc3339(),
+    Date: |date| &date.to_string(),
+}
+
+impl Leaf for Json {
+    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+        write(self.value(), json);
+        Ok(())
+    }
+}
+
+impl<T: Leaf + ?Sized> Leaf for &T {
+    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+        (**self).put(json)
+    }
+}
+
+impl<T: Leaf> Leaf for Option<T> {
+    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+        if let Some(value) = self {
+            return value.put(json);
+        }
+        json.extend_from_slice(b"null");
+        Ok(())
+    }
+}
+
+/// An error has a place in the answer besides the value's.
+impl<T: Leaf, Failure> Leaf for Result<T, Failure> {
+    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+        self.as_ref().map_err(|_| NotAtHand)?.put(json)
+    }
+}
+
+impl<T: Leaf> Leaf for [T] {
+    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+        json.push(b'[');
+        for (index, item) in self.iter().enumerate() {
+            if index > 0 {
+                json.push(b',');
+            }
+            item.put(json)?;
+        }
+        json.push(b']');
+        Ok(())
+    }
+}
+
+impl<T: Leaf> Leaf for Vec<T> {
+    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+        self.as_slice().put(json)
+    }
+}
+
+/// Writes the name of an enum's value.
+pub(super) fn put_name<T: EnumType>(value: T, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+    let item = T::items().iter().find(|item| item.value == value).ok_or(NotAtHand)?;
+    serialize(item.name, json);
+    Ok(())
+}
+
+/// Values of these types are written by their names.
+macro_rules! names {
+    ($($name:ty),* $(,)?) => {$(
+        impl $crate::graphql::json::Leaf for $name {
+            fn put(&self, json: &mut Vec<u8>) -> Result<(), $crate::graphql::json::NotAtHand> {
+                $crate::graphql::json::put_name(*self, json)
+            }
+        }
+    )*};
+}
+
+pub(super) use names;
+
+#[cfg(test)]
+mod tests {
+    use async_graphql::{Name, OutputType, indexmap::IndexMap};
+
+    use super::*;
+
+    fn written(value: &Value) -> String {
+        let mut json = Vec::new();
+        write(value, &mut json);
+        String::from_utf8(json).expect("it is text")
+    }
+
+    fn put(leaf: &impl Leaf) -> String {
+        let mut json = Vec::new();
+        leaf.put(&mut json).expect("it is at hand");
+        String::from_utf8(json).expect("it is text")
+    }
+
+    #[test]
+    fn what_is_written_is_what_serde_writes() {
+        let object = IndexMap::from([
+            (Name::new("text"), Value::from("\u{7}\"\\\u{2028}ü")),
+            (Name::new("numbers"), Value::List(vec![1.into(), (-2.5e-7).into(), u64::MAX.into()])),
+            (Name::new("null"), Value::Null),
+            (Name::new("not"), Value::from(false)),
+            (Name::new("name"), Value::Enum(Name::new("RUNNING"))),
+            (Name::new("none"), Value::Object(IndexMap::new())),
+        ]);
+        let value = Value::Object(object);
+        assert_eq!(written(&value), serde_json::to_string(&value).expect("it is JSON"));
+    }
+
+    #[test]
+    fn what_was_written_before_is_taken_as_it_is() {
+        let list = Value::List(vec![Value::Binary(r#"{"a":1}"#.into()), Value::from(r#"{"a":1}"#)]);
+        assert_eq!(written(&list), r#"[{"a":1},"{\"a\":1}"]"#);
+    }
+
+    #[test]
+    fn a_leaf_is_written_as_the_executor_would() {
+        let time = DateTime::from_timestamp_micros(1_795_000_000_123_400).expect("it is a time");
+        assert_eq!(put(&time), written(&async_graphql::ScalarType::to_value(&time)));
+        assert_eq!(put(&time), r#""2026-11-18T11:06:40.123400+00:00""#);
+        for (number, text) in [(1.0, "1.0"), (1e300, "1e+300"), (f64::NAN, "null"), (-0.1, "-0.1")] {
+            assert_eq!(put(&number), text);
+            assert_eq!(written(&async_graphql::ScalarType::to_value(&number)), text);
+        }
+        assert_eq!(put(&Some(BigInt(-1))), "-1");
+        assert_eq!(put(&None::<BigInt>), "null");
+        assert_eq!(put(&vec![Some("a"), None]), r#"["a",null]"#);
+        assert_eq!(put(&ID::from("a\"b")), r#""a\"b""#);
+        assert!(Err::<i32, ()>(()).put(&mut Vec::new()).is_err());
+        // All of them are what the schema calls them by.
+        assert_eq!(<f64 as OutputType>::type_name(), "Float");
+    }
+}

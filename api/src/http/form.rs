@@ -1,0 +1,54 @@
+//! What a form of a page holds, or a client that speaks like one.
+
+use std::time::Duration;
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, header},
+};
+
+use super::{body, problem::Problem};
+
+/// How large a form may be.
+const MAX_BYTES: usize = 16 << 10;
+
+/// The fields of a form. It has no `Debug`: passwords are among them.
+pub(super) struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// Waits for a form.
+    pub(super) async fn receive(
+        headers: &HeaderMap,
+        body: Body,
+        patience: Duration,
+    ) -> Result<Self, Problem> {
+        let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let media_type = media_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+        if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            return Err(Problem::unsupported_media_type(
+                "the Content-Type must be application/x-www-form-urlencoded",
+            ));
+        }
+        let sent = tokio::time::timeout(patience, body::collect(body, MAX_BYTES)).await;
+        let sent = sent.map_err(|_| Problem::timeout())??;
+        let fields = form_urlencoded::parse(&sent);
+        Ok(Self(fields.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
+    }
+
+    /// The value of a field; empty if there is none.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    /// The same, to keep.
+    pub(super) fn take(&mut self, name: &str) -> String {
+        let field = self.0.iter_mut().find(|(known, _)| known == name);
+        field.map(|(_, value)| std::mem::take(value)).unwrap_or_default()
+    }
+}
+
+/// The value of a parameter in a query string; empty if there is none.
+pub(super) fn parameter(query: Option<&str>, name: &str) -> String {
+    let mut parameters = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    parameters.find(|(known, _)| known == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
+}

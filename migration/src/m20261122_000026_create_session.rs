@@ -1,0 +1,42 @@
+//! The browsers people are signed in with.
+
+use sea_orm_migration::{prelude::*, schema};
+
+use crate::reference::belongs_to_user;
+
+#[derive(DeriveMigrationName)]
+pub(crate) struct Migration;
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        manager
+            .create_table(
+                Table::create()
+                    .table("sessions")
+                    .col(schema::var_binary("id", 32).primary_key())
+                    .col(schema::uuid("user_id"))
+                    .col(schema::big_integer("created_at"))
+                    .col(schema::big_integer("used_at"))
+                    .col(schema::big_integer("expires_at"))
+                    .foreign_key(&mut belongs_to_user("sessions"))
+                    .take(),
+            )
+            .await?;
+        // All of a user's end together.
+        manager
+            .create_index(
+                Index::create()
+                    .name("sessions_user_idx")
+                    .table("sessions")
+                    .col("user_id")
+                    .col("created_at")
+                    .take(),
+            )
+            .await
+    }
+
+    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        manager.drop_table(Table::drop().table("sessions").take()).await
+    }
+}
