@@ -10,6 +10,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod domain;
+pub mod draining;
 mod error;
 mod export;
 pub mod graphql;

@@ -125,6 +125,11 @@ impl Problem {
         }
     }
 
+    /// What asks for another protocol than HTTP, and not for one of ours or not as it is asked for.
+    pub(super) fn upgrade(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "UPGRADE", message)
+    }
+
     pub(super) fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NOT_ACCEPTABLE", message)
     }
@@ -184,6 +189,10 @@ impl Problem {
         let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", "internal error");
         problem.body.reference = reference;
         problem
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
     }
 
     pub(super) fn code(&self) -> &'static str {

@@ -2,17 +2,18 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::HeaderMap;
 use entity::api_token::Scope;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::{cookie::Cookies, problem::Problem, query_budget::QueryBudget};
+use super::{cookie::Cookies, credentials::Credentials, problem::Problem, query_budget::QueryBudget};
 use crate::{
     app::{ClientSpans, Reports, SignIns},
     auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
     clock::Clock,
-    config::ServeConfig,
+    config::{Patience, ServeConfig},
     domain::{public_url::PublicUrl, session::SessionLife},
+    draining::Draining,
     export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
@@ -26,9 +27,6 @@ const BURST_SECONDS: u32 = 10;
 /// store is held in memory.
 const MAX_REPORTS_UNDER_WAY: usize = 64;
 
-/// Names the account a request asks for, by its short name. Whoever is a member of one only has no need of it.
-const ACCOUNT: HeaderName = HeaderName::from_static("galvo-account");
-
 /// What handlers share.
 #[derive(Clone)]
 pub struct AppState {
@@ -40,8 +38,9 @@ pub struct AppState {
     pub(super) guard: Guard,
     pub(super) query_budget: Arc<QueryBudget>,
     pub(super) query_timeout: Duration,
-    pub(super) body_patience: Duration,
+    pub(super) patience: Patience,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) draining: Draining,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
@@ -63,6 +62,7 @@ impl AppState {
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
         config: &ServeConfig,
+        draining: Draining,
     ) -> Self {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
@@ -84,7 +84,7 @@ impl AppState {
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
             query_budget: Arc::new(QueryBudget::new(config.query_cost_per_minute)),
             query_timeout: config.query_timeout,
-            body_patience: config.patience.body,
+            patience: config.patience,
             reports: Reports::new(
                 store.clone(),
                 Arc::clone(&clock),
@@ -103,13 +103,23 @@ impl AppState {
                 .map(|(oidc, public)| Arc::new(OidcProvider::new(oidc, public))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
             clock,
+            draining,
             store,
         }
     }
 
     /// The viewer behind a request, if the credentials are for `scope`.
     pub(super) async fn viewer(&self, headers: &HeaderMap, scope: Scope) -> Result<Viewer, Problem> {
-        let viewer = self.signed_in(headers).await?;
+        self.viewer_with(&Credentials::of(self.cookies, headers)?, scope).await
+    }
+
+    /// The viewer behind credentials, if they are for `scope`.
+    pub(super) async fn viewer_with(
+        &self,
+        credentials: &Credentials,
+        scope: Scope,
+    ) -> Result<Viewer, Problem> {
+        let viewer = self.signed_in_with(credentials).await?;
         viewer.require(scope)?;
         Ok(viewer)
     }
@@ -124,26 +134,20 @@ impl AppState {
 
     /// The viewer behind a request, whatever the credentials are for.
     pub(super) async fn signed_in(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
-        let several = |_| Problem::unauthenticated("only one Authorization header can be sent");
-        let authorization = only(headers, &header::AUTHORIZATION).map_err(several)?;
-        let several = |_| Problem::malformed("only one Galvo-Account header can be sent");
-        let account = only(headers, &ACCOUNT).map_err(several)?;
+        self.signed_in_with(&Credentials::of(self.cookies, headers)?).await
+    }
+
+    /// The viewer behind credentials, whatever they are for.
+    pub(super) async fn signed_in_with(&self, credentials: &Credentials) -> Result<Viewer, Problem> {
+        let Credentials { authorization, account, session } = credentials;
+        let (authorization, account) = (authorization.as_deref(), account.as_deref());
         // Where there are credentials the cookie does not count: not even when they are wrong.
         if authorization.is_none()
-            && let Some(secret) = self.cookies.session(headers)
+            && let Some(secret) = session
         {
-            let session = self.sessions.find(secret).await?.ok_or(AuthError::NoSession)?;
+            let session = self.sessions.find(secret.clone()).await?.ok_or(AuthError::NoSession)?;
             return Ok(self.authenticator.viewer_of(&session, account).await?);
         }
         Ok(self.authenticator.viewer(Shown { authorization, account }).await?)
     }
-}
-
-/// There are several headers of one name. Which of them would count is a matter of taste, and proxies have others.
-struct Several;
-
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Several> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next().map(HeaderValue::as_bytes);
-    if values.next().is_none() { Ok(value) } else { Err(Several) }
 }
