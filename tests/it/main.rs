@@ -54,6 +54,7 @@ mod role;
 mod schema;
 mod series;
 mod session;
+mod socket;
 mod span;
 mod token_request;
 mod transport;
