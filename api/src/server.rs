@@ -13,6 +13,7 @@ use tokio::{
 use crate::{
     app::account::{AccountError, Accounts},
     auth::{Authenticator, JwksError, JwtVerifier},
+    bus::{Bus, InProcess},
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
@@ -20,6 +21,7 @@ use crate::{
     http::{self, AppState, router},
     jobs::{Jobs, RunningJobs},
     key_ring::KeyError,
+    live::Live,
     seal::KeyId,
     store::{MigrationError, Store, StoreError, SystemStore},
 };
@@ -32,6 +34,7 @@ pub struct Server {
     address: SocketAddr,
     bootstrap_token: Option<ApiToken>,
     store: Store,
+    live: Live,
     jobs: Arc<Jobs>,
     running_jobs: Option<RunningJobs>,
     stop: oneshot::Sender<()>,
@@ -105,7 +108,10 @@ impl Server {
         let address = listener.local_addr().map_err(listen_error)?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
-        let router = router(AppState::new(store.clone(), authenticator, persisted, clock, serve));
+        let bus: Arc<dyn Bus> = Arc::new(InProcess::default());
+        let state = AppState::new(store.clone(), authenticator, persisted, clock, bus, serve);
+        let live = state.live().clone();
+        let router = router(state);
         let (stop, stopped) = oneshot::channel();
         let stopped = async move {
             // A server that is dropped without being told to stop stops as well.
@@ -113,7 +119,7 @@ impl Server {
         };
         let serving =
             tokio::spawn(http::serve(listener, router, serve.max_connections, serve.patience, stopped));
-        Ok(Self { address, bootstrap_token, store, jobs, running_jobs, stop, serving })
+        Ok(Self { address, bootstrap_token, store, live, jobs, running_jobs, stop, serving })
     }
 
     /// Where it listens.
@@ -145,7 +151,8 @@ impl Server {
     /// # Errors
     /// [`ServerError::Serve`] when serving had ended by itself.
     pub async fn stop(self) -> Result<(), ServerError> {
-        let Self { stop, mut serving, store, running_jobs, .. } = self;
+        let Self { stop, mut serving, store, live, running_jobs, .. } = self;
+        live.stop();
         // The receiver is gone only if serving ended already.
         let _ = stop.send(());
         let serving_ends = tokio::time::timeout(DRAIN, &mut serving);

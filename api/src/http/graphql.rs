@@ -20,13 +20,13 @@ use tracing::Instrument;
 use super::{
     body::{self, Limits},
     media_type::ranges,
-    problem::{Problem, cut},
+    problem::Problem,
     state::AppState,
 };
 use crate::{
     auth::Viewer,
-    graphql::write_json,
-    guard::{Asked, Guarded, MAX_ERRORS},
+    graphql::{finish, written},
+    guard::{Asked, Guarded, Kind},
 };
 
 /// How large a query with its variables may be.
@@ -193,9 +193,10 @@ async fn execute(
     reading.accepted();
     let left = state.query_budget.take(viewer.limit_key(), guarded.cost, state.clock.timestamp())?;
     let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
+    let request = guarded.template.into_request();
     let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());
-    let run = Box::pin(async move { schema.execute(guarded.request, viewer, left, &store, now).await });
-    let response = if guarded.is_query {
+    let run = Box::pin(async move { schema.execute(request, viewer, left, &store, now).await });
+    let response = if guarded.kind == Kind::Query {
         tokio::time::timeout(state.query_timeout, unharmed(run))
             .await
             .map_err(|_| Problem::deadline(state.query_timeout))?
@@ -224,10 +225,14 @@ async fn guarded(
     let query = query.ok_or_else(|| Problem::invalid("/query".to_owned(), "missing field `query`"))?;
     let guarded = state.guard.check(query, operation_name, variables.unwrap_or_default()).await;
     let guarded = guarded.map_err(Refusal::Document)?;
-    if allowed == Allowed::Queries && !guarded.is_query {
-        return Err(Problem::only_queries_by_get().into());
+    match guarded.kind {
+        Kind::Subscription(_) => Err(Problem::not_acceptable(
+            "subscriptions are answered over a WebSocket, or as text/event-stream if that is accepted",
+        )
+        .into()),
+        Kind::Mutation if allowed == Allowed::Queries => Err(Problem::only_queries_by_get().into()),
+        Kind::Mutation | Kind::Query => Ok(guarded),
     }
-    Ok(guarded)
 }
 
 /// What `run` answers, or the answer to a defect of it.
@@ -259,43 +264,13 @@ async fn answer(
 }
 
 fn executed(mut response: GraphQlResponse, media_type: MediaType) -> Response {
-    // An error without a path stopped the request before anything ran: then there is no data, not null data.
-    let refused = !response.errors.is_empty() && response.errors.iter().all(|error| error.path.is_empty());
-    response.errors.truncate(MAX_ERRORS);
-    for error in &mut response.errors {
-        error.message = cut(std::mem::take(&mut error.message));
-        let extensions = error.extensions.get_or_insert_default();
-        if extensions.get("code").is_none() {
-            extensions.set("code", if refused { "GRAPHQL_VALIDATION_FAILED" } else { "BAD_USER_INPUT" });
-        }
-    }
+    let refused = finish(&mut response);
     let status =
         if refused && media_type == MediaType::GraphQl { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     if refused {
         return (status, Json(json!({ "errors": response.errors }))).into_response();
     }
     (status, written(&response)).into_response()
-}
-
-/// The answer as the executor would write it, with what stands in it as JSON already.
-fn written(response: &GraphQlResponse) -> Vec<u8> {
-    let mut json = b"{\"data\":".to_vec();
-    write_json(&response.data, &mut json);
-    if !response.extensions.is_empty() {
-        json.extend_from_slice(b",\"extensions\":");
-        append(&response.extensions, &mut json);
-    }
-    if !response.errors.is_empty() {
-        json.extend_from_slice(b",\"errors\":");
-        append(&response.errors, &mut json);
-    }
-    json.push(b'}');
-    json
-}
-
-fn append(value: &impl serde::Serialize, json: &mut Vec<u8>) {
-    // It consists of texts and numbers, and memory does not refuse.
-    let _ = serde_json::to_writer(json, value);
 }
 
 fn errors(problem: &Problem) -> Value {

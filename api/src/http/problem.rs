@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::{
     app::ReportError,
     auth::AuthError,
-    error::Chain,
+    error::{Chain, cut},
     export::{EncodeError, ReadError},
     store::StoreError,
 };
@@ -211,18 +211,6 @@ impl Problem {
         }
         response
     }
-}
-
-/// Characters of a text that can hold what a client sent.
-const MAX_TEXT: usize = 300;
-
-/// Parsers repeat what they do not like, and that may be all that was sent.
-pub(super) fn cut(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
-        text.truncate(end);
-        text.push('…');
-    }
-    text
 }
 
 impl IntoResponse for Problem {

@@ -10,12 +10,14 @@ use super::{cookie::Cookies, problem::Problem, query_budget::QueryBudget};
 use crate::{
     app::{ClientSpans, Reports, SignIns},
     auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
+    bus::Bus,
     clock::Clock,
     config::ServeConfig,
     domain::{public_url::PublicUrl, session::SessionLife},
     export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
+    live::Live,
     store::{Store, SystemStore},
 };
 
@@ -37,6 +39,8 @@ pub struct AppState {
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
     pub(super) exports: Source,
+    pub(super) bus: Arc<dyn Bus>,
+    pub(super) live: Live,
     pub(super) guard: Guard,
     pub(super) query_budget: Arc<QueryBudget>,
     pub(super) query_timeout: Duration,
@@ -62,6 +66,7 @@ impl AppState {
         authenticator: Authenticator,
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
+        bus: Arc<dyn Bus>,
         config: &ServeConfig,
     ) -> Self {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
@@ -75,8 +80,16 @@ impl AppState {
             clock: Arc::clone(&clock),
             timeout: config.query_timeout,
         };
+        let live = Live::new(
+            Arc::clone(&bus),
+            schema.clone(),
+            store.clone(),
+            Arc::clone(&clock),
+            config.query_timeout,
+        );
         Self {
             system: store.system(),
+            live,
             authenticator,
             guard,
             schema,
@@ -88,8 +101,10 @@ impl AppState {
             reports: Reports::new(
                 store.clone(),
                 Arc::clone(&clock),
+                Arc::clone(&bus),
                 config.min_report_interval.as_secs_f64(),
             ),
+            bus,
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
             cookies: Cookies { secure: config.public_url.as_ref().is_some_and(PublicUrl::is_secure) },
             public_url: config.public_url.clone(),
@@ -105,6 +120,12 @@ impl AppState {
             clock,
             store,
         }
+    }
+
+    /// What makes subscriptions.
+    #[must_use]
+    pub fn live(&self) -> &Live {
+        &self.live
     }
 
     /// The viewer behind a request, if the credentials are for `scope`.
