@@ -6,6 +6,7 @@
 pub mod app;
 pub mod auth;
 mod blocking;
+pub mod bus;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -18,6 +19,7 @@ pub mod guard;
 pub mod http;
 pub mod jobs;
 pub mod key_ring;
+pub mod live;
 mod outgoing;
 pub mod seal;
 pub mod server;

@@ -12,6 +12,7 @@ use tokio::{
 use crate::{
     app::account::{AccountError, Accounts},
     auth::{Authenticator, JwksError, JwtVerifier},
+    bus::{Bus, InProcess},
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
@@ -20,6 +21,7 @@ use crate::{
     http::{self, AppState, router},
     jobs::{Jobs, RunningJobs},
     key_ring::KeyError,
+    live::Live,
     seal::KeyId,
     store::{MigrationError, Store, StoreError, SystemStore},
 };
@@ -32,6 +34,7 @@ pub struct Server {
     address: SocketAddr,
     bootstrap_token: Option<ApiToken>,
     store: Store,
+    live: Live,
     jobs: Arc<Jobs>,
     running_jobs: Option<RunningJobs>,
     drain: Drain,
@@ -105,12 +108,19 @@ impl Server {
         let address = listener.local_addr().map_err(listen_error)?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
+        let bus: Arc<dyn Bus> = Arc::new(InProcess::default());
         let (drain, draining) = drain();
-        let router =
-            router(AppState::new(store.clone(), authenticator, persisted, clock, serve, draining.clone()));
-        let serving =
-            tokio::spawn(http::serve(listener, router, serve.max_connections, serve.patience, draining));
-        Ok(Self { address, bootstrap_token, store, jobs, running_jobs, drain, serving })
+        let state =
+            AppState::new(store.clone(), authenticator, persisted, clock, bus, serve, draining.clone());
+        let live = state.live().clone();
+        let serving = tokio::spawn(http::serve(
+            listener,
+            router(state),
+            serve.max_connections,
+            serve.patience,
+            draining,
+        ));
+        Ok(Self { address, bootstrap_token, store, live, jobs, running_jobs, drain, serving })
     }
 
     /// Where it listens.
@@ -142,7 +152,8 @@ impl Server {
     /// # Errors
     /// [`ServerError::Serve`] when serving had ended by itself.
     pub async fn stop(self) -> Result<(), ServerError> {
-        let Self { drain, mut serving, store, running_jobs, .. } = self;
+        let Self { drain, mut serving, store, live, running_jobs, .. } = self;
+        live.stop();
         drain.begin();
         let serving_ends = tokio::time::timeout(DRAIN, &mut serving);
         let jobs_end = OptionFuture::from(running_jobs.map(RunningJobs::stop));

@@ -128,7 +128,7 @@ impl Reading {
         let mut variables = self.variables.clone();
         variables.insert("_after".to_owned(), after.into());
         let guarded = source.guard.check_own(&self.export.document, variables).await;
-        let request = guarded.map_err(ReadError::Refused)?.request;
+        let request = guarded.map_err(ReadError::Refused)?.template.into_request();
         let (store, now) = (&source.store, source.clock.now());
         let run = source.schema.execute_pages(request, viewer.clone(), left, store, now, self.export.page);
         let mut of = answer(run.await)?;

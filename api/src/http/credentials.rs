@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 use super::{cookie::Cookies, problem::Problem};
 use crate::domain::session::SessionSecret;
@@ -55,6 +56,19 @@ impl Credentials {
         Ok(self)
     }
 
+    /// Tells them apart from others.
+    pub(super) fn digest(&self) -> [u8; 32] {
+        let Self { authorization, account, session } = self;
+        let session = session.as_ref().map(SessionSecret::id);
+        let mut digest = Sha256::new();
+        for part in [authorization.as_deref(), account.as_deref(), session.as_deref()] {
+            // What is absent is not what is empty, and where one part ends the next begins.
+            digest.update(part.map_or(u64::MAX, |part| part.len() as u64).to_be_bytes());
+            digest.update(part.unwrap_or_default());
+        }
+        digest.finalize().into()
+    }
+
     fn several() -> Problem {
         Problem::unauthenticated("only one Authorization header can be sent")
     }
@@ -101,5 +115,26 @@ mod tests {
         ] {
             assert_eq!(shown(header, &payload), expected, "{header:?} {payload}");
         }
+    }
+
+    #[test]
+    fn what_was_shown_is_told_apart() {
+        let shown = |authorization: Option<&str>, account: Option<&str>| {
+            let bytes = |text: &str| text.as_bytes().into();
+            let (authorization, account) = (authorization.map(bytes), account.map(bytes));
+            Credentials { authorization, account, session: None }.digest()
+        };
+        let all = [
+            shown(None, None),
+            shown(Some(""), None),
+            shown(None, Some("")),
+            shown(Some("ab"), None),
+            shown(Some("a"), Some("b")),
+            shown(None, Some("ab")),
+        ];
+        for (place, one) in all.iter().enumerate() {
+            assert_eq!(all.iter().position(|other| other == one), Some(place));
+        }
+        assert_eq!(shown(Some("a"), Some("b")), all[4]);
     }
 }

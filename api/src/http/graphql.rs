@@ -1,7 +1,6 @@
-//! GraphQL over HTTP around async-graphql's executor: JSON bodies only, queries only on GET, and the status
+//! GraphQL over HTTP around async-graphql's executor: JSON bodies only, no mutations on GET, and the status
 //! codes of the specification. GraphiQL, from our own files, for browsers.
 
-use async_graphql::Response as GraphQlResponse;
 use axum::{
     Json,
     body::{Body, Bytes},
@@ -9,18 +8,18 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use entity::api_token::Scope;
 use serde_json::{Map, Value};
 
 use super::{
     body::{self, Limits},
+    credentials::Credentials,
+    event_stream,
     media_type::ranges,
-    operation::{Parameters, Refusal, Rendered, Way, errors, execute},
+    operation::{Asker, Outcome, Parameters, Refusal, Rendered, Way, errors, execute},
     problem::Problem,
     socket,
     state::AppState,
 };
-use crate::auth::Viewer;
 
 /// How large a query with its variables may be.
 const LIMITS: Limits = Limits { sent: 1 << 20, inflated: 1 << 20 };
@@ -28,18 +27,24 @@ const LIMITS: Limits = Limits { sent: 1 << 20, inflated: 1 << 20 };
 /// The media type the specification of GraphQL over HTTP adds.
 const GRAPHQL_JSON: &str = "application/graphql-response+json";
 
-/// The two media types an answer can have. They differ in the status of a request that could not be executed.
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// The media types an answer can have. The first two differ in the status of a request that could not be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MediaType {
     GraphQl,
     Json,
+    EventStream,
 }
 
 pub(super) async fn post(State(state): State<AppState>, headers: HeaderMap, body: Body) -> Response {
-    answer(&headers, async {
+    let Some(media_type) = media_type(&headers) else { return not_acceptable() };
+    let way = if media_type == MediaType::EventStream { Way::PostForEvents } else { Way::Post };
+    let outcome = async {
         let announced = body::announced(&headers, LIMITS)?;
+        let shown = Credentials::of(state.cookies, &headers)?;
         // Nothing is held in memory for strangers.
-        let viewer = signed_in(&state, &headers).await?;
+        let asker = Asker::signed_in(&state, &shown).await?;
         let parameters = async {
             let json = announced.receive(body, state.patience.body).await?.json()?;
             if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
@@ -47,9 +52,9 @@ pub(super) async fn post(State(state): State<AppState>, headers: HeaderMap, body
             }
             body::parse(&json)
         };
-        execute(&state, viewer, parameters, Way::Post).await
-    })
-    .await
+        execute(&state, asker, parameters, way).await
+    };
+    answer(&state, media_type, outcome.await)
 }
 
 pub(super) async fn get(State(state): State<AppState>, request: Request) -> Response {
@@ -61,11 +66,14 @@ pub(super) async fn get(State(state): State<AppState>, request: Request) -> Resp
     if parameters.is_empty() && accepts(&headers, "text/html") {
         return page();
     }
-    answer(&headers, async {
-        let viewer = signed_in(&state, &headers).await?;
-        execute(&state, viewer, async { from_query_string(parameters) }, Way::Get).await
-    })
-    .await
+    let Some(media_type) = media_type(&headers) else { return not_acceptable() };
+    let way = if media_type == MediaType::EventStream { Way::GetForEvents } else { Way::Get };
+    let outcome = async {
+        let shown = Credentials::of(state.cookies, &headers)?;
+        let asker = Asker::signed_in(&state, &shown).await?;
+        execute(&state, asker, async { from_query_string(parameters) }, way).await
+    };
+    answer(&state, media_type, outcome.await)
 }
 
 /// One of the files of the GraphiQL page.
@@ -99,38 +107,30 @@ fn page() -> Response {
         .into_response()
 }
 
-/// The viewer behind a request, who may ask and has not asked too much.
-async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Viewer, Problem> {
-    let viewer = state.viewer(headers, Scope::Read).await?;
-    state.query_budget.check(viewer.limit_key())?;
-    Ok(viewer)
+fn not_acceptable() -> Response {
+    let message = format!("answers are {GRAPHQL_JSON}, application/json or {EVENT_STREAM}");
+    Problem::not_acceptable(message).into_response()
 }
 
 /// Writes the answer in the media type the client asked for.
-async fn answer(
-    headers: &HeaderMap,
-    outcome: impl Future<Output = Result<GraphQlResponse, Refusal>>,
-) -> Response {
-    let Some(media_type) = media_type(headers) else {
-        return Problem::not_acceptable(format!("answers are {GRAPHQL_JSON} or application/json"))
-            .into_response();
-    };
-    let rendered = match outcome.await {
-        Ok(response) => response.into(),
+fn answer(state: &AppState, media_type: MediaType, outcome: Result<Outcome, Refusal>) -> Response {
+    let rendered = match outcome {
+        Ok(Outcome::Answer(response)) => response.into(),
+        Ok(Outcome::Subscription(subscription)) => {
+            return event_stream::lasting(*subscription, state.patience.heartbeat);
+        }
         Err(Refusal::Request(problem)) => {
             return typed(problem.with_body(Json(errors(&[(&problem).into()]))), media_type);
         }
         Err(refusal) => refusal.into(),
     };
-    let response = match rendered {
-        Rendered::Refused(wrong) => {
-            let status = match media_type {
-                MediaType::GraphQl => StatusCode::BAD_REQUEST,
-                MediaType::Json => StatusCode::OK,
-            };
-            (status, Json(errors(&wrong))).into_response()
+    let response = match (rendered, media_type) {
+        (rendered, MediaType::EventStream) => return event_stream::once(rendered),
+        (Rendered::Refused(wrong), MediaType::GraphQl) => {
+            (StatusCode::BAD_REQUEST, Json(errors(&wrong))).into_response()
         }
-        Rendered::Executed(json) => Body::from(Bytes::from(json)).into_response(),
+        (Rendered::Refused(wrong), MediaType::Json) => Json(errors(&wrong)).into_response(),
+        (Rendered::Executed(json), _) => Body::from(Bytes::from(json)).into_response(),
     };
     typed(response, media_type)
 }
@@ -138,7 +138,8 @@ async fn answer(
 fn typed(mut response: Response, media_type: MediaType) -> Response {
     let content_type = match media_type {
         MediaType::GraphQl => "application/graphql-response+json; charset=utf-8",
-        MediaType::Json => "application/json; charset=utf-8",
+        // What is refused before there are events is no event.
+        MediaType::Json | MediaType::EventStream => "application/json; charset=utf-8",
     };
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
@@ -165,6 +166,7 @@ fn media_type(headers: &HeaderMap) -> Option<MediaType> {
     let accept = accept.to_str().ok()?;
     ranges(accept).find_map(|range| match range.as_str() {
         GRAPHQL_JSON => Some(MediaType::GraphQl),
+        EVENT_STREAM => Some(MediaType::EventStream),
         "application/json" | "application/*" | "*/*" => Some(MediaType::Json),
         _ => None,
     })

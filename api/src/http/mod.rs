@@ -8,6 +8,7 @@ mod client_span;
 mod coiled;
 mod cookie;
 mod credentials;
+mod event_stream;
 mod export;
 mod export_api;
 mod forgery;

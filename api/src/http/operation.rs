@@ -4,20 +4,19 @@
 use std::panic::AssertUnwindSafe;
 
 use async_graphql::{Response as GraphQlResponse, ServerError, value};
+use entity::api_token::Scope;
 use futures::FutureExt;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tracing::Instrument;
 
-use super::{
-    problem::{Problem, cut},
-    state::AppState,
-};
+use super::{credentials::Credentials, problem::Problem, state::AppState};
 use crate::{
     auth::Viewer,
-    graphql::write_json,
-    guard::{Asked, Guarded, MAX_ERRORS},
+    graphql::{finish, written},
+    guard::{Asked, Guarded, Kind},
+    live::Subscription,
 };
 
 /// A request's parameters, as the specification names them.
@@ -66,8 +65,48 @@ pub(super) enum Way {
     Post,
     /// In an address, to be answered at once. A link could do that in a browser.
     Get,
+    /// As a body, to be answered by events.
+    PostForEvents,
+    /// In an address, to be answered by events.
+    GetForEvents,
     /// As a message on a socket.
     Socket,
+}
+
+impl Way {
+    fn takes(self, kind: Kind) -> Result<(), Problem> {
+        match (kind, self) {
+            (Kind::Mutation, Self::Get | Self::GetForEvents) => Err(Problem::no_mutations_by_get()),
+            (Kind::Subscription(_), Self::Get | Self::Post) => Err(Problem::not_acceptable(
+                "subscriptions are answered over a WebSocket, or as text/event-stream if that is accepted",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Who asks.
+pub(super) struct Asker<'a> {
+    viewer: Viewer,
+    /// What they showed.
+    shown: &'a Credentials,
+}
+
+impl<'a> Asker<'a> {
+    /// Whoever showed these credentials, if they may ask and have not asked too much.
+    pub(super) async fn signed_in(state: &AppState, shown: &'a Credentials) -> Result<Self, Problem> {
+        let viewer = state.viewer_with(shown, Scope::Read).await?;
+        state.query_budget.check(viewer.limit_key())?;
+        Ok(Self { viewer, shown })
+    }
+}
+
+/// What becomes of a request.
+pub(super) enum Outcome {
+    /// It was answered.
+    Answer(GraphQlResponse),
+    /// It is answered again and again.
+    Subscription(Box<Subscription>),
 }
 
 /// Why nothing of a request runs.
@@ -95,22 +134,34 @@ pub(super) enum Rendered {
 #[tracing::instrument(
     name = "graphql",
     skip_all,
-    fields(operation = tracing::field::Empty, account = viewer.account().slug)
+    fields(operation = tracing::field::Empty, account = asker.viewer.account().slug)
 )]
 pub(super) async fn execute(
     state: &AppState,
-    viewer: Viewer,
+    asker: Asker<'_>,
     parameters: impl Future<Output = Result<Parameters, Problem>>,
     way: Way,
-) -> Result<GraphQlResponse, Refusal> {
+) -> Result<Outcome, Refusal> {
+    let Asker { viewer, shown } = asker;
     let reading = state.query_budget.reading(viewer.limit_key());
     let guarded = guarded(state, parameters, way).await?;
     reading.accepted();
     let left = state.query_budget.take(viewer.limit_key(), guarded.cost, state.clock.timestamp())?;
+    if let Kind::Subscription(_) = guarded.kind {
+        let pass = state.admit(viewer, shown);
+        let begun = tokio::time::timeout(state.query_timeout, state.live.subscribe(&pass, guarded, left))
+            .await
+            .map_err(|_| Problem::deadline(state.query_timeout))?;
+        return begun
+            .map(|subscription| Outcome::Subscription(Box::new(subscription)))
+            .map_err(Refusal::Document);
+    }
     let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
+    let is_query = guarded.kind == Kind::Query;
+    let request = guarded.template.into_request();
     let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());
-    let run = Box::pin(async move { schema.execute(guarded.request, viewer, left, &store, now).await });
-    let response = if guarded.is_query {
+    let run = Box::pin(async move { schema.execute(request, viewer, left, &store, now).await });
+    let response = if is_query {
         tokio::time::timeout(state.query_timeout, unharmed(run))
             .await
             .map_err(|_| Problem::deadline(state.query_timeout))?
@@ -122,7 +173,7 @@ pub(super) async fn execute(
             .map_err(|_| Problem::deadline_of_change(state.query_timeout))?
             .unwrap_or_else(|gone| Err(Problem::panicked(&gone)))
     };
-    Ok(response?.extension("cost", cost))
+    Ok(Outcome::Answer(response?.extension("cost", cost)))
 }
 
 /// What may be executed of a request.
@@ -139,9 +190,7 @@ async fn guarded(
     let query = query.ok_or_else(|| Problem::invalid("/query".to_owned(), "missing field `query`"))?;
     let guarded = state.guard.check(query, operation_name, variables.unwrap_or_default()).await;
     let guarded = guarded.map_err(Refusal::Document)?;
-    if way == Way::Get && !guarded.is_query {
-        return Err(Problem::only_queries_by_get().into());
-    }
+    way.takes(guarded.kind)?;
     Ok(guarded)
 }
 
@@ -154,34 +203,19 @@ async fn unharmed<T>(run: impl Future<Output = T>) -> Result<T, Problem> {
 
 impl From<GraphQlResponse> for Rendered {
     fn from(mut response: GraphQlResponse) -> Self {
-        // An error without a path stopped the request before anything ran: then there is no data, not null data.
-        let refused =
-            !response.errors.is_empty() && response.errors.iter().all(|error| error.path.is_empty());
-        finish(&mut response.errors, if refused { "GRAPHQL_VALIDATION_FAILED" } else { "BAD_USER_INPUT" });
-        if refused { Self::Refused(response.errors) } else { Self::Executed(text(written(&response))) }
+        if finish(&mut response) {
+            return Self::Refused(response.errors);
+        }
+        let json = String::from_utf8(written(&response)).expect("JSON consists of texts");
+        Self::Executed(json.into())
     }
 }
 
 impl From<Refusal> for Rendered {
     fn from(refusal: Refusal) -> Self {
-        Self::Refused(match refusal {
-            Refusal::Request(problem) => vec![(&problem).into()],
-            Refusal::Document(mut errors) => {
-                finish(&mut errors, "GRAPHQL_VALIDATION_FAILED");
-                errors
-            }
-        })
-    }
-}
-
-/// Keeps as many errors as are shown, each with no more text than is, and with a code.
-fn finish(errors: &mut Vec<ServerError>, code: &str) {
-    errors.truncate(MAX_ERRORS);
-    for error in errors {
-        error.message = cut(std::mem::take(&mut error.message));
-        let extensions = error.extensions.get_or_insert_default();
-        if extensions.get("code").is_none() {
-            extensions.set("code", code);
+        match refusal {
+            Refusal::Request(problem) => Self::Refused(vec![(&problem).into()]),
+            Refusal::Document(errors) => GraphQlResponse::from_errors(errors).into(),
         }
     }
 }
@@ -196,32 +230,6 @@ impl From<&Problem> for ServerError {
         }
         error
     }
-}
-
-/// JSON that was written here, and so is a text.
-fn text(json: Vec<u8>) -> Utf8Bytes {
-    String::from_utf8(json).expect("JSON consists of texts").into()
-}
-
-/// The answer as the executor would write it, with what stands in it as JSON already.
-fn written(response: &GraphQlResponse) -> Vec<u8> {
-    let mut json = b"{\"data\":".to_vec();
-    write_json(&response.data, &mut json);
-    if !response.extensions.is_empty() {
-        json.extend_from_slice(b",\"extensions\":");
-        append(&response.extensions, &mut json);
-    }
-    if !response.errors.is_empty() {
-        json.extend_from_slice(b",\"errors\":");
-        append(&response.errors, &mut json);
-    }
-    json.push(b'}');
-    json
-}
-
-fn append(value: &impl serde::Serialize, json: &mut Vec<u8>) {
-    // It consists of texts and numbers, and memory does not refuse.
-    let _ = serde_json::to_writer(json, value);
 }
 
 /// The body of an answer to what was refused.

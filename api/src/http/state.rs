@@ -4,12 +4,14 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use axum::http::HeaderMap;
 use entity::api_token::Scope;
+use futures::FutureExt;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use super::{cookie::Cookies, credentials::Credentials, problem::Problem, query_budget::QueryBudget};
 use crate::{
     app::{ClientSpans, Reports, SignIns},
     auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
+    bus::Bus,
     clock::Clock,
     config::{Patience, ServeConfig},
     domain::{public_url::PublicUrl, session::SessionLife},
@@ -17,6 +19,7 @@ use crate::{
     export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
+    live::{Live, Pass},
     store::{Store, SystemStore},
 };
 
@@ -35,6 +38,8 @@ pub struct AppState {
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
     pub(super) exports: Source,
+    pub(super) bus: Arc<dyn Bus>,
+    pub(super) live: Live,
     pub(super) guard: Guard,
     pub(super) query_budget: Arc<QueryBudget>,
     pub(super) query_timeout: Duration,
@@ -61,6 +66,7 @@ impl AppState {
         authenticator: Authenticator,
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
+        bus: Arc<dyn Bus>,
         config: &ServeConfig,
         draining: Draining,
     ) -> Self {
@@ -75,8 +81,16 @@ impl AppState {
             clock: Arc::clone(&clock),
             timeout: config.query_timeout,
         };
+        let live = Live::new(
+            Arc::clone(&bus),
+            schema.clone(),
+            store.clone(),
+            Arc::clone(&clock),
+            config.query_timeout,
+        );
         Self {
             system: store.system(),
+            live,
             authenticator,
             guard,
             schema,
@@ -88,8 +102,10 @@ impl AppState {
             reports: Reports::new(
                 store.clone(),
                 Arc::clone(&clock),
+                Arc::clone(&bus),
                 config.min_report_interval.as_secs_f64(),
             ),
+            bus,
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
             cookies: Cookies { secure: config.public_url.as_ref().is_some_and(PublicUrl::is_secure) },
             public_url: config.public_url.clone(),
@@ -108,6 +124,12 @@ impl AppState {
         }
     }
 
+    /// What makes subscriptions.
+    #[must_use]
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
     /// The viewer behind a request, if the credentials are for `scope`.
     pub(super) async fn viewer(&self, headers: &HeaderMap, scope: Scope) -> Result<Viewer, Problem> {
         self.viewer_with(&Credentials::of(self.cookies, headers)?, scope).await
@@ -124,6 +146,16 @@ impl AppState {
         Ok(viewer)
     }
 
+    /// Lets a viewer in for longer than a request, for as long as what was shown is good.
+    pub(super) fn admit(&self, viewer: Viewer, shown: &Credentials) -> Pass {
+        let (state, credentials) = (self.clone(), shown.clone());
+        let again = move || {
+            let (state, credentials) = (state.clone(), credentials.clone());
+            async move { state.signed_in_with(&credentials).await }.boxed()
+        };
+        self.live.admit(viewer, shown.digest(), Arc::new(again))
+    }
+
     /// The session of the browser behind a request, if it has one that is not over.
     pub(super) async fn session(&self, headers: &HeaderMap) -> Result<Option<Session>, Problem> {
         match self.cookies.session(headers) {
@@ -134,11 +166,11 @@ impl AppState {
 
     /// The viewer behind a request, whatever the credentials are for.
     pub(super) async fn signed_in(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
-        self.signed_in_with(&Credentials::of(self.cookies, headers)?).await
+        Ok(self.signed_in_with(&Credentials::of(self.cookies, headers)?).await?)
     }
 
     /// The viewer behind credentials, whatever they are for.
-    pub(super) async fn signed_in_with(&self, credentials: &Credentials) -> Result<Viewer, Problem> {
+    pub(super) async fn signed_in_with(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
         let Credentials { authorization, account, session } = credentials;
         let (authorization, account) = (authorization.as_deref(), account.as_deref());
         // Where there are credentials the cookie does not count: not even when they are wrong.
@@ -146,8 +178,8 @@ impl AppState {
             && let Some(secret) = session
         {
             let session = self.sessions.find(secret.clone()).await?.ok_or(AuthError::NoSession)?;
-            return Ok(self.authenticator.viewer_of(&session, account).await?);
+            return self.authenticator.viewer_of(&session, account).await;
         }
-        Ok(self.authenticator.viewer(Shown { authorization, account }).await?)
+        self.authenticator.viewer(Shown { authorization, account }).await
     }
 }

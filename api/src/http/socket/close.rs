@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, frame::coding::CloseCode};
 
-use crate::http::problem::Problem;
+use crate::{http::problem::Problem, live::End};
 
 /// Why a socket ends. Clients come back by themselves after some of these and not after others, which is what decides
 /// between two that would both be true: nobody comes back after 4401, since the credentials are no good, and everybody
@@ -71,6 +71,16 @@ impl Close {
             StatusCode::UNAUTHORIZED => Some(Self::Unauthorized),
             StatusCode::FORBIDDEN => Some(Self::Forbidden),
             _ => None,
+        }
+    }
+}
+
+impl From<End> for Close {
+    fn from(end: End) -> Self {
+        match end {
+            End::Unauthenticated => Self::Unauthorized,
+            End::Forbidden => Self::Forbidden,
+            End::GoingAway => Self::GoingAway,
         }
     }
 }

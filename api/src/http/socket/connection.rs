@@ -1,7 +1,6 @@
 //! One socket from its first byte to its last.
 
 use std::{
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -10,7 +9,7 @@ use std::{
 };
 
 use async_graphql::ServerError;
-use entity::{Timestamp, api_token::Scope};
+use entity::api_token::Scope;
 use futures::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
@@ -22,7 +21,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     sync::mpsc,
     task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval_at, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval_at, timeout},
 };
 use tokio_tungstenite::{
     WebSocketStream,
@@ -39,13 +38,12 @@ use super::{
     operations::{Crowded, MAX_BYTES, MAX_OPERATIONS, Operation, Operations},
 };
 use crate::{
-    domain::access::is_over,
     http::{
         credentials::Credentials,
-        operation::{Parameters, Refusal, Rendered, Way, execute},
-        problem::Problem,
+        operation::{Asker, Outcome, Parameters, Refusal, Rendered, Way, execute},
         state::AppState,
     },
+    live::Delivered,
 };
 
 /// Bytes of a message. Queries fit, and variables of some length; what is larger goes by HTTP.
@@ -59,10 +57,6 @@ const QUEUE: usize = 8;
 
 /// Heartbeats in a row that may go unanswered.
 const MISSED: u32 = 3;
-
-/// Heartbeats after which the credentials are looked at again behind a socket on which nothing is under way. Where something
-/// is, what delivers its results looks at them; and what is asked for begins with them.
-const CHECKED_EVERY: u32 = 3;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
@@ -109,11 +103,12 @@ impl Client {
             Err(_) => Err(Close::InitialisationTimeout),
         };
         let asker = match greeting.and_then(|payload| Ok(shown.with(&payload)?)) {
-            Ok(credentials) => Arc::new(Asker { state, credentials, dialect }),
+            Ok(credentials) => Arc::new(Greeted { state, credentials, dialect }),
             Err(close) => return close,
         };
-        let good_until = match asker.verify().await {
-            Ok(good_until) => good_until,
+        // It lasts as long as the socket, or ends it.
+        let pass = match asker.state.viewer_with(&asker.credentials, Scope::Read).await {
+            Ok(viewer) => asker.state.admit(viewer, &asker.credentials),
             Err(problem) => return problem.into(),
         };
         if socket.send(Message::Text(dialect.acknowledgement())).await.is_err() {
@@ -123,10 +118,11 @@ impl Client {
         let (outbox, queue) = mpsc::channel(QUEUE);
         let unanswered = AtomicU32::new(0);
         let heartbeat = asker.state.patience.heartbeat;
-        let conversation = Conversation { asker, good_until, outbox, operations: Arc::default() };
+        let conversation = Conversation { asker, outbox, operations: Arc::default() };
         tokio::select! {
             close = conversation.listen(&mut stream, &unanswered) => close,
             close = speak(&mut sink, queue, dialect, heartbeat, &unanswered) => close,
+            end = pass.ended() => end.into(),
         }
     }
 }
@@ -147,8 +143,8 @@ async fn greeting(socket: &mut Socket, dialect: Dialect) -> Result<Map<String, V
     }
 }
 
-/// Somebody who asks, and by what right.
-struct Asker {
+/// Whoever opened a socket and said who they are.
+struct Greeted {
     state: AppState,
     credentials: Credentials,
     dialect: Dialect,
@@ -159,25 +155,22 @@ enum Outgoing {
     /// A message.
     Message(Utf8Bytes),
     /// A result of an operation.
-    Result(Arc<Operation>, Utf8Bytes),
+    Result(Arc<Operation>, Bytes),
     /// The last thing, which is that this is the end.
     Close(Close),
 }
 
 /// What is said between the greeting and the end.
 struct Conversation {
-    asker: Arc<Asker>,
-    /// When the credentials cease to be good, if ever.
-    good_until: Option<Timestamp>,
+    asker: Arc<Greeted>,
     outbox: mpsc::Sender<Outgoing>,
     operations: Arc<Operations>,
 }
 
 impl Conversation {
     /// Hears what the client says until it is the end. What it asked for ends with this.
-    async fn listen(mut self, stream: &mut SplitStream<&mut Socket>, unanswered: &AtomicU32) -> Close {
+    async fn listen(self, stream: &mut SplitStream<&mut Socket>, unanswered: &AtomicU32) -> Close {
         let mut tasks = JoinSet::new();
-        let mut check = pin!(sleep(self.until_check()));
         loop {
             let heard = tokio::select! {
                 message = stream.next() => message,
@@ -186,13 +179,6 @@ impl Conversation {
                     // It ended by itself, or the client wanted it to.
                     _ => continue,
                 },
-                () = &mut check => {
-                    if let Err(close) = self.check().await {
-                        return close;
-                    }
-                    check.as_mut().reset(Instant::now() + self.until_check());
-                    continue;
-                }
             };
             // Whatever comes shows that there is somebody.
             unanswered.store(0, Ordering::Relaxed);
@@ -253,38 +239,9 @@ impl Conversation {
             }
         }
     }
-
-    /// How long the credentials are believed.
-    fn until_check(&self) -> Duration {
-        let state = &self.asker.state;
-        let regularly = state.patience.heartbeat * CHECKED_EVERY;
-        let left = self.good_until.map(|end| end.0 - state.clock.timestamp().0);
-        left.and_then(|left| left.to_std().ok()).map_or(regularly, |left| left.min(regularly))
-    }
-
-    /// Looks whether the credentials are still good.
-    async fn check(&mut self) -> Result<(), Close> {
-        if is_over(self.good_until, self.asker.state.clock.timestamp()) {
-            return Err(Close::Unauthorized);
-        }
-        if self.operations.are_none() {
-            match self.asker.verify().await {
-                Ok(good_until) => self.good_until = good_until,
-                // What cannot be found out now may be found out next time.
-                Err(problem) => return Close::of(&problem).map_or(Ok(()), Err),
-            }
-        }
-        Ok(())
-    }
 }
 
-impl Asker {
-    /// Looks whether the credentials are good, and returns until when.
-    async fn verify(&self) -> Result<Option<Timestamp>, Problem> {
-        let viewer = self.state.viewer_with(&self.credentials, Scope::Read).await?;
-        Ok(viewer.expires_at())
-    }
-
+impl Greeted {
     /// Sends the results of an operation as they come, and returns what is to be said last.
     async fn results(
         &self,
@@ -293,12 +250,20 @@ impl Asker {
         outbox: &mpsc::Sender<Outgoing>,
     ) -> Outgoing {
         let outcome = async {
-            let viewer = self.state.viewer_with(&self.credentials, Scope::Read).await?;
-            self.state.query_budget.check(viewer.limit_key())?;
-            execute(&self.state, viewer, async { Ok(parameters) }, Way::Socket).await
+            let asker = Asker::signed_in(&self.state, &self.credentials).await?;
+            execute(&self.state, asker, async { Ok(parameters) }, Way::Socket).await
         };
         let rendered = match outcome.await {
-            Ok(response) => Rendered::from(response),
+            Ok(Outcome::Answer(response)) => Rendered::from(response),
+            Ok(Outcome::Subscription(mut subscription)) => loop {
+                match subscription.next().await {
+                    // Until there is room for it nothing newer is asked for. Where nobody takes it the socket is gone.
+                    Delivered::Payload(json) => {
+                        let _ = outbox.send(Outgoing::Result(Arc::clone(operation), json)).await;
+                    }
+                    Delivered::Ended(end) => return Outgoing::Close(end.into()),
+                }
+            },
             Err(Refusal::Request(problem)) if let Some(close) = Close::of(&problem) => {
                 return Outgoing::Close(close);
             }
@@ -307,8 +272,7 @@ impl Asker {
         Outgoing::Message(match rendered {
             Rendered::Refused(errors) => self.dialect.refusal(operation.id(), &errors),
             Rendered::Executed(json) => {
-                // Where nobody takes it the socket is gone.
-                let _ = outbox.send(Outgoing::Result(Arc::clone(operation), json)).await;
+                let _ = outbox.send(Outgoing::Result(Arc::clone(operation), json.into())).await;
                 self.dialect.completion(operation.id())
             }
         })

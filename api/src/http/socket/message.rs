@@ -134,7 +134,7 @@ impl Dialect {
     }
 
     /// A result of an operation, which is JSON.
-    pub(super) fn next(self, id: &str, result: &str) -> Utf8Bytes {
+    pub(super) fn next(self, id: &str, result: &[u8]) -> Utf8Bytes {
         let kind = match self {
             Self::Transport => "next",
             Self::Legacy => "data",
@@ -148,7 +148,7 @@ impl Dialect {
             Self::Transport => serde_json::to_string(errors),
             Self::Legacy => serde_json::to_string(&errors.first()),
         };
-        message("error", id, Some(&payload.expect("errors are texts and numbers")))
+        message("error", id, Some(payload.expect("errors are texts and numbers").as_bytes()))
     }
 
     /// An operation is over.
@@ -167,8 +167,8 @@ impl Dialect {
     }
 }
 
-fn message(kind: &str, id: &str, payload: Option<&str>) -> Utf8Bytes {
-    let mut text = Vec::with_capacity(id.len() + payload.map_or(0, str::len) + 48);
+fn message(kind: &str, id: &str, payload: Option<&[u8]>) -> Utf8Bytes {
+    let mut text = Vec::with_capacity(id.len() + payload.map_or(0, <[u8]>::len) + 48);
     text.extend_from_slice(br#"{"id":"#);
     serde_json::to_writer(&mut text, id).expect("memory does not refuse");
     for piece in [r#","type":""#, kind, "\""] {
@@ -176,7 +176,7 @@ fn message(kind: &str, id: &str, payload: Option<&str>) -> Utf8Bytes {
     }
     if let Some(payload) = payload {
         text.extend_from_slice(br#","payload":"#);
-        text.extend_from_slice(payload.as_bytes());
+        text.extend_from_slice(payload);
     }
     text.push(b'}');
     String::from_utf8(text).expect("it consists of texts").into()
@@ -277,7 +277,7 @@ mod tests {
         let heard =
             Dialect::Transport.hear(r#"{"type":"subscribe","id":"\"\ud800ä","payload":{"query":""}}"#);
         let Ok(Said::Ask { id, .. }) = heard else { panic!("{heard:?}") };
-        let message: Value = serde_json::from_str(&Dialect::Transport.next(&id, "{\"a\":1}")).expect("JSON");
+        let message: Value = serde_json::from_str(&Dialect::Transport.next(&id, b"{\"a\":1}")).expect("JSON");
         assert_eq!(message, json!({ "id": "\"\u{fffd}ä", "type": "next", "payload": { "a": 1 } }));
         let errors = [ServerError::new("no", None)];
         let refusals = [Dialect::Transport, Dialect::Legacy]
