@@ -13,7 +13,6 @@ use tokio::{
 use crate::{
     app::account::{AccountError, Accounts},
     auth::{Authenticator, JwksError, JwtVerifier},
-    bus::{Bus, InProcess},
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
@@ -108,8 +107,7 @@ impl Server {
         let address = listener.local_addr().map_err(listen_error)?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
-        let bus: Arc<dyn Bus> = Arc::new(InProcess::default());
-        let state = AppState::new(store.clone(), authenticator, persisted, clock, bus, serve);
+        let state = AppState::new(store.clone(), authenticator, persisted, clock, serve);
         let live = state.live().clone();
         let router = router(state);
         let (stop, stopped) = oneshot::channel();
