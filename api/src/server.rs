@@ -12,7 +12,6 @@ use tokio::{
 use crate::{
     app::account::{AccountError, Accounts},
     auth::{Authenticator, JwksError, JwtVerifier},
-    bus::{Bus, InProcess},
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
@@ -108,10 +107,8 @@ impl Server {
         let address = listener.local_addr().map_err(listen_error)?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
-        let bus: Arc<dyn Bus> = Arc::new(InProcess::default());
         let (drain, draining) = drain();
-        let state =
-            AppState::new(store.clone(), authenticator, persisted, clock, bus, serve, draining.clone());
+        let state = AppState::new(store.clone(), authenticator, persisted, clock, serve, draining.clone());
         let live = state.live().clone();
         let serving = tokio::spawn(http::serve(
             listener,

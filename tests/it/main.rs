@@ -22,6 +22,7 @@ mod environment;
 mod error_group;
 mod error_status;
 mod event;
+mod event_stream;
 mod export;
 mod fine_metric;
 mod function;

@@ -13,7 +13,7 @@ use entity::{
 use super::privacy::accepted_part;
 use crate::{
     auth::Viewer,
-    bus::{Bus, Changed, Notice},
+    bus::{Changed, Notice},
     clock::Clock,
     domain::{
         cluster_id::cluster_id,
@@ -34,7 +34,6 @@ const IDENTIFIER_DRAWS: u32 = 8;
 pub struct Reports {
     store: Store,
     clock: Arc<dyn Clock>,
-    bus: Arc<dyn Bus>,
     min_interval_seconds: f64,
     /// What accounts accepted when they last reported, of those that refuse something.
     expected: Arc<Mutex<HashMap<AccountId, Accepted>>>,
@@ -52,11 +51,10 @@ pub enum ReportError {
 }
 
 impl Reports {
-    /// Reports go to `store`, and what they change is told on the `bus`; schedulers are asked to wait at least
-    /// `min_interval_seconds` between two.
+    /// Reports go to `store`; schedulers are asked to wait at least `min_interval_seconds` between two.
     #[must_use]
-    pub fn new(store: Store, clock: Arc<dyn Clock>, bus: Arc<dyn Bus>, min_interval_seconds: f64) -> Self {
-        Self { store, clock, bus, min_interval_seconds, expected: Arc::default() }
+    pub fn new(store: Store, clock: Arc<dyn Clock>, min_interval_seconds: f64) -> Self {
+        Self { store, clock, min_interval_seconds, expected: Arc::default() }
     }
 
     /// Stores a report. The cluster appears with its first one.
@@ -74,16 +72,13 @@ impl Reports {
         let before = loop {
             // Before the transaction, in which others would wait for it, and which tells whether this is right.
             let part = accepted_part(&report, &accepted).await;
-            let (reports, expected, stored) = (self.clone(), accepted.clone(), Arc::clone(&part));
+            let (reports, expected) = (self.clone(), accepted.clone());
             let write = move |store: AccountStore| -> Write<Outcome> {
                 let (reports, part, expected) = (reports.clone(), Arc::clone(&part), expected.clone());
                 Box::pin(async move { reports.record_all(&store, user, &part, &expected).await })
             };
             match store.write(write).await? {
-                Outcome::Stored(before) => {
-                    self.bus.publish(viewer.account_id(), before.notice(&stored));
-                    break before;
-                }
+                Outcome::Stored(before) => break before,
                 Outcome::Unexpected(now) => {
                     self.expect(viewer.account_id(), &now);
                     accepted = now;
@@ -147,6 +142,7 @@ impl Reports {
         store.record_code(now, texts.map(|code| (&code.hash, code.text.as_str()))).await?;
         store.touch_code(now, report.code_hashes()).await?;
         store.record_error_groups(&report.errors).await?;
+        store.announce(before.notice(report));
         Ok(Outcome::Stored(before))
     }
 

@@ -11,7 +11,6 @@ use super::{cookie::Cookies, credentials::Credentials, problem::Problem, query_b
 use crate::{
     app::{ClientSpans, Reports, SignIns},
     auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
-    bus::Bus,
     clock::Clock,
     config::{Patience, ServeConfig},
     domain::{public_url::PublicUrl, session::SessionLife},
@@ -38,7 +37,6 @@ pub struct AppState {
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
     pub(super) exports: Source,
-    pub(super) bus: Arc<dyn Bus>,
     pub(super) live: Live,
     pub(super) guard: Guard,
     pub(super) query_budget: Arc<QueryBudget>,
@@ -66,7 +64,6 @@ impl AppState {
         authenticator: Authenticator,
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
-        bus: Arc<dyn Bus>,
         config: &ServeConfig,
         draining: Draining,
     ) -> Self {
@@ -81,13 +78,7 @@ impl AppState {
             clock: Arc::clone(&clock),
             timeout: config.query_timeout,
         };
-        let live = Live::new(
-            Arc::clone(&bus),
-            schema.clone(),
-            store.clone(),
-            Arc::clone(&clock),
-            config.query_timeout,
-        );
+        let live = Live::new(schema.clone(), store.clone(), Arc::clone(&clock), config.query_timeout);
         Self {
             system: store.system(),
             live,
@@ -102,10 +93,8 @@ impl AppState {
             reports: Reports::new(
                 store.clone(),
                 Arc::clone(&clock),
-                Arc::clone(&bus),
                 config.min_report_interval.as_secs_f64(),
             ),
-            bus,
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
             cookies: Cookies { secure: config.public_url.as_ref().is_some_and(PublicUrl::is_secure) },
             public_url: config.public_url.clone(),

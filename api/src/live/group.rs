@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     auth::Viewer,
-    bus::{Bus, Heard, Watch},
+    bus::{Heard, Watch},
     clock::Clock,
     domain::position::{Position, SETTLED_AFTER_MS, Stream},
     error::Chain,
@@ -52,7 +52,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Subscriptions that ask for the same. Its task ends when it is dropped.
 pub(super) struct Group {
     shared: Arc<Shared>,
-    bus: Arc<dyn Bus>,
     tail: OnceCell<Tail>,
 }
 
@@ -90,7 +89,7 @@ impl Drop for Tail {
 }
 
 impl Group {
-    pub(super) fn new(planned: Planned, renderer: Renderer, bus: &Arc<dyn Bus>) -> Arc<Self> {
+    pub(super) fn new(planned: Planned, renderer: Renderer) -> Arc<Self> {
         let shared = Shared {
             store: renderer.store.for_viewer(&renderer.viewer),
             planned,
@@ -100,7 +99,7 @@ impl Group {
             furthest: AtomicU64::new(0),
             taken: Notify::new(),
         };
-        Arc::new(Self { shared: Arc::new(shared), bus: Arc::clone(bus), tail: OnceCell::new() })
+        Arc::new(Self { shared: Arc::new(shared), tail: OnceCell::new() })
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -111,7 +110,8 @@ impl Group {
     pub(super) async fn start(&self) -> Result<(), StoreError> {
         let start = async || {
             // First, so that nothing comes between.
-            let watch = self.bus.watch(self.shared.store.account_id(), self.shared.planned.wanted.changes());
+            let (bus, account) = (self.shared.renderer.store.bus(), self.shared.store.account_id());
+            let watch = bus.watch(account, self.shared.planned.wanted.changes());
             let position = self.shared.now().await?;
             self.shared.ring().settle(position.clone());
             let tail = tokio::spawn(tail(Arc::clone(&self.shared), watch, position));

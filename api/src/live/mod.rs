@@ -32,7 +32,6 @@ pub use self::{
 };
 use crate::{
     auth::{AuthError, Viewer},
-    bus::Bus,
     clock::Clock,
     graphql::{RateLimit, Schema, finish},
     guard::{Digest, Guarded, Kind},
@@ -55,7 +54,6 @@ pub enum End {
 pub struct Live(Arc<Inner>);
 
 struct Inner {
-    bus: Arc<dyn Bus>,
     schema: Schema,
     store: Store,
     clock: Arc<dyn Clock>,
@@ -77,18 +75,12 @@ impl fmt::Debug for Live {
 }
 
 impl Live {
-    /// Subscriptions to what changes in `store`, as the `bus` tells.
+    /// Subscriptions to what changes in `store`, as its bus tells.
     #[must_use]
-    pub fn new(
-        bus: Arc<dyn Bus>,
-        schema: Schema,
-        store: Store,
-        clock: Arc<dyn Clock>,
-        timeout: Duration,
-    ) -> Self {
+    pub fn new(schema: Schema, store: Store, clock: Arc<dyn Clock>, timeout: Duration) -> Self {
         let (groups, passes) = (Mutex::default(), Mutex::default());
         let stopping = watch::Sender::new(false);
-        Self(Arc::new(Inner { bus, schema, store, clock, timeout, groups, passes, stopping }))
+        Self(Arc::new(Inner { schema, store, clock, timeout, groups, passes, stopping }))
     }
 
     /// Lets somebody in who has just proved who they are. `shown` tells apart what was shown: whoever shows the same has the
@@ -141,7 +133,7 @@ impl Live {
                     clock: Arc::clone(clock),
                     timeout: *timeout,
                 };
-                let group = Group::new(planned, renderer, &self.0.bus);
+                let group = Group::new(planned, renderer);
                 groups.retain(|_, group| group.strong_count() > 0);
                 groups.insert(key, Arc::downgrade(&group));
                 group

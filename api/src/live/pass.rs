@@ -90,7 +90,7 @@ impl Pass {
 impl Held {
     pub(super) fn new(live: &Live, viewer: Viewer, again: Again) -> Arc<Self> {
         let (end, ended) = watch::channel(None);
-        let watch = live.0.bus.watch(viewer.account_id(), Changed::ACCESS);
+        let watch = live.0.store.bus().watch(viewer.account_id(), Changed::ACCESS);
         let (stopping, clock) = (live.0.stopping.subscribe(), Arc::downgrade(&live.0.clock));
         let looking = tokio::spawn(look_after(viewer.clone(), again, watch, stopping, clock, end));
         Arc::new(Self { viewer, ended, looking: looking.abort_handle() })

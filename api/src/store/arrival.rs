@@ -15,7 +15,10 @@ use super::{
     page::{self, End, PageRequest, Sort},
     scoped::AccountStore,
 };
-use crate::domain::position::Part;
+use crate::{
+    bus::{Changed, Notice},
+    domain::position::Part,
+};
 
 /// Where a change brings something that happened longer before it, in milliseconds, the cluster's row says so.
 pub(super) const LATE_MS: i64 = 600_000;
@@ -120,17 +123,23 @@ impl AccountStore {
         Ok(page::fetch(&self.reads(), select, sort, &request).await?.into_rows())
     }
 
-    /// Takes down that something of a cluster changed that does not lie in its row, and returns the change's place; none if
-    /// there is no such cluster.
+    /// Takes down that something changed which people say of a cluster and which does not lie in its row, and tells those who
+    /// watch. The row is held by the transaction.
     pub(crate) async fn touch_cluster(
         &self,
-        id: ClusterId,
+        known: &cluster::Model,
         now: Timestamp,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<(), StoreError> {
         use cluster::Column;
-        let update = self.update::<cluster::Entity>().filter(Column::Id.eq(id));
-        update.col_expr(Column::ChangedAt, next_change(now)).exec(&self.writes()).await?;
-        let select = self.select::<cluster::Entity>().filter(Column::Id.eq(id)).select_only();
-        Ok(select.column(Column::ChangedAt).into_tuple().one(&self.writes()).await?)
+        let changed_at = Ord::max(now.timestamp_millis(), known.changed_at + 1);
+        let update = self.update::<cluster::Entity>().filter(Column::Id.eq(known.id));
+        update.col_expr(Column::ChangedAt, Expr::val(changed_at)).exec(&self.writes()).await?;
+        self.announce_decision(known.id, changed_at);
+        Ok(())
+    }
+
+    /// Tells those who watch that something else is said of a cluster, or wanted of it.
+    pub(crate) fn announce_decision(&self, cluster: ClusterId, changed_at: i64) {
+        self.announce(Notice { cluster, changed: Changed::DECISIONS, arrival: changed_at, since: None });
     }
 }

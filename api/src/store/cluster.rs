@@ -232,7 +232,11 @@ impl AccountStore {
                 let update = store.update::<Entity>().col_expr(Column::DesiredState, Expr::val(state));
                 let update = update.col_expr(Column::ChangedAt, next_change(now));
                 update.filter(Column::Id.eq(id)).exec(&store.writes()).await?;
-                Ok(store.select::<Entity>().filter(Column::Id.eq(id)).one(&store.writes()).await?)
+                let row = store.select::<Entity>().filter(Column::Id.eq(id)).one(&store.writes()).await?;
+                if let Some(row) = &row {
+                    store.announce_decision(id, row.changed_at);
+                }
+                Ok(row)
             })
         })
         .await

@@ -46,7 +46,7 @@ impl AccountStore {
         self.write(move |store| {
             let text = text.clone();
             Box::pin(async move {
-                let Some(row) = store.cluster_to_write_on(cluster).await? else { return Ok(None) };
+                let Some(row) = store.cluster_to_write_on(cluster, now).await? else { return Ok(None) };
                 if text.is_empty() {
                     let delete = store.delete::<Entity>().filter(Column::ClusterId.eq(cluster));
                     delete.exec(&store.writes()).await?;

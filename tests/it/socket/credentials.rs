@@ -1,13 +1,10 @@
 //! Who may open a socket, in which ways they show it, and what becomes of one whose credentials cease to be good.
 
-use std::time::Duration;
-
 use entity::{api_token::Scope, membership::Role};
-use harness::{Browser, Heard, Member, Socket, TestApp};
-use reqwest::Method;
+use harness::{Browser, Heard, Member, ReportBuilder, Socket, TestApp};
 use serde_json::{Value, json};
 
-use super::{NAME, complete, says_nothing};
+use super::{NAME, complete, remove, says_nothing};
 
 const PROTOCOL: (&str, &str) = ("Sec-WebSocket-Protocol", "graphql-transport-ws");
 
@@ -117,10 +114,13 @@ async fn a_session_opens_a_socket_for_our_own_pages_alone() {
     socket.say(&json!({ "type": "connection_init" })).await;
     assert_eq!(socket.message().await, json!({ "type": "connection_ack" }));
     assert_eq!(who(&mut socket).await, json!(["ada", "ada"]));
-    let mutation = "mutation { setCostRate(input: { validFrom: \"2026-11-01\", perCoreHour: \"1\" }) { userErrors { code } } }";
-    socket.ask("a", mutation, json!({})).await;
+    let mutation = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }";
+    let number = ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await;
+    let query = "query($n: ID!) { cluster(id: $n) { id } }";
+    let id = ada.query(query, json!({ "n": number.to_string() })).await["cluster"]["id"].take();
+    socket.ask("a", mutation, json!({ "id": id })).await;
     let changed = socket.message().await;
-    assert!(["next", "error"].contains(&changed["type"].as_str().unwrap()), "{changed}");
+    assert_eq!(changed["payload"]["data"]["setDesiredState"]["cluster"]["id"], id, "{changed}");
 
     // Where a token is shown the session does not count, whoever it is of.
     let mut socket = app.socket_with(&of_page(&cookie, Some(&here))).await.unwrap();
@@ -137,14 +137,9 @@ async fn a_session_opens_a_socket_for_our_own_pages_alone() {
     app.stop().await;
 }
 
-/// An app that looks at idle sockets all the time.
-async fn watchful() -> TestApp {
-    TestApp::start_with(|serve| serve.patience.heartbeat = Duration::from_millis(30)).await
-}
-
 #[tokio::test]
 async fn a_socket_ends_with_its_credentials() {
-    let app = watchful().await;
+    let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let until = "2026-11-20T13:00:00Z".parse().unwrap();
     let expiring = ada.with_token(ada.token(&[Scope::Read], Some(until)).await);
@@ -163,8 +158,7 @@ async fn a_socket_ends_with_its_credentials() {
 
     let guest = app.member_with("gil", "ada", Role::Viewer).await;
     let mut socket = app.socket_of(&guest).await;
-    let remove = "mutation { removeMember(user: \"gil\") { userErrors { code } } }";
-    assert_eq!(ada.query(remove, json!({})).await["removeMember"]["userErrors"], json!([]));
+    remove(&ada, "gil").await;
     assert_eq!(socket.hear().await, ended(4401));
 
     let browser = app.browser(&ada).await;
@@ -191,8 +185,7 @@ async fn revoke(member: &Member, token: &str) {
 
 #[tokio::test]
 async fn each_operation_begins_with_good_credentials() {
-    // Nothing else looks at them in this test.
-    let app = TestApp::start_with(|serve| serve.patience.heartbeat = Duration::from_secs(3_600)).await;
+    let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let token = ada.token(&[Scope::Read], None).await;
     let mut socket = app.socket_of(&ada.with_token(token.clone())).await;

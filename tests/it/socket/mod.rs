@@ -2,6 +2,7 @@
 
 mod credentials;
 mod endurance;
+mod subscription;
 
 use std::time::Duration;
 
@@ -324,6 +325,21 @@ async fn an_upgrade_that_is_none_of_ours_is_refused() {
     let posted = app.anonymous(Method::POST, "/graphql").header("Connection", "Upgrade");
     assert_eq!(posted.header("Upgrade", "websocket").send().await.unwrap().status(), 415);
     app.stop().await;
+}
+
+/// The global identifier of a member's user.
+async fn user(member: &Member, name: &str) -> Value {
+    let query = "{ viewer { account { members { nodes { user { id name } } } } } }";
+    let answer = member.query(query, json!({})).await;
+    let mut members = answer["viewer"]["account"]["members"]["nodes"].as_array().unwrap().iter();
+    members.find(|member| member["user"]["name"] == name).unwrap()["user"]["id"].clone()
+}
+
+/// Ends the membership of somebody.
+async fn remove(member: &Member, name: &str) {
+    let remove = "mutation($user: ID!) { removeMember(user: $user) { userErrors { code } } }";
+    let removed = member.query(remove, json!({ "user": user(member, name).await })).await;
+    assert_eq!(removed["removeMember"]["userErrors"], json!([]));
 }
 
 /// A socket that has heard everything so far.
