@@ -77,6 +77,7 @@ impl TestApp {
             query_cost_per_minute: 1_000_000_000,
             query_timeout: Duration::from_secs(30),
             public_url: None,
+            redis: None,
             session_life: SessionLife { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
             patience: Patience::default(),
             jwt: None,
