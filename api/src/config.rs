@@ -458,6 +458,10 @@ pub struct Patience {
     pub idle: Duration,
     /// Over taking any more of an answer.
     pub answer: Duration,
+    /// Over saying who they are, once a socket is open.
+    pub greeting: Duration,
+    /// Between signs of life, where answers last. Proxies end what is silent for half a minute or a minute.
+    pub heartbeat: Duration,
 }
 
 impl Default for Patience {
@@ -467,6 +471,8 @@ impl Default for Patience {
             body: Duration::from_secs(30),
             idle: Duration::from_secs(75),
             answer: Duration::from_secs(30),
+            greeting: Duration::from_secs(5),
+            heartbeat: Duration::from_secs(10),
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod domain;
+pub mod draining;
 mod error;
 mod export;
 pub mod graphql;

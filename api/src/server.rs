@@ -6,7 +6,6 @@ use entity::Timestamp;
 use futures::future::OptionFuture;
 use tokio::{
     net::TcpListener,
-    sync::oneshot,
     task::{JoinError, JoinHandle},
 };
 
@@ -17,6 +16,7 @@ use crate::{
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
+    draining::{Drain, drain},
     guard::PersistedDocuments,
     http::{self, AppState, router},
     jobs::{Jobs, RunningJobs},
@@ -37,7 +37,7 @@ pub struct Server {
     live: Live,
     jobs: Arc<Jobs>,
     running_jobs: Option<RunningJobs>,
-    stop: oneshot::Sender<()>,
+    drain: Drain,
     serving: JoinHandle<()>,
 }
 
@@ -112,17 +112,17 @@ impl Server {
         let address = listener.local_addr().map_err(listen_error)?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
-        let state = AppState::new(store.clone(), authenticator, persisted, clock, serve);
+        let (drain, draining) = drain();
+        let state = AppState::new(store.clone(), authenticator, persisted, clock, serve, draining.clone());
         let live = state.live().clone();
-        let router = router(state);
-        let (stop, stopped) = oneshot::channel();
-        let stopped = async move {
-            // A server that is dropped without being told to stop stops as well.
-            let _ = stopped.await;
-        };
-        let serving =
-            tokio::spawn(http::serve(listener, router, serve.max_connections, serve.patience, stopped));
-        Ok(Self { address, bootstrap_token, store, live, jobs, running_jobs, stop, serving })
+        let serving = tokio::spawn(http::serve(
+            listener,
+            router(state),
+            serve.max_connections,
+            serve.patience,
+            draining,
+        ));
+        Ok(Self { address, bootstrap_token, store, live, jobs, running_jobs, drain, serving })
     }
 
     /// Where it listens.
@@ -154,10 +154,9 @@ impl Server {
     /// # Errors
     /// [`ServerError::Serve`] when serving had ended by itself.
     pub async fn stop(self) -> Result<(), ServerError> {
-        let Self { stop, mut serving, store, live, running_jobs, .. } = self;
+        let Self { drain, mut serving, store, live, running_jobs, .. } = self;
         live.stop();
-        // The receiver is gone only if serving ended already.
-        let _ = stop.send(());
+        drain.begin();
         let serving_ends = tokio::time::timeout(DRAIN, &mut serving);
         let jobs_end = OptionFuture::from(running_jobs.map(RunningJobs::stop));
         let (serving_ended, _) = tokio::join!(serving_ends, jobs_end);

@@ -355,7 +355,9 @@ impl Session<'_> {
             }
             return false;
         }
-        let Ok(Presence { from, accounts, more, asks }) = serde_json::from_slice(payload) else { return false };
+        let Ok(Presence { from, accounts, more, asks }) = serde_json::from_slice(payload) else {
+            return false;
+        };
         if from == self.shared.server {
             self.heard = Instant::now();
             return false;

@@ -70,7 +70,7 @@ pub(super) async fn post(
     else {
         return Err(Problem::not_found());
     };
-    let received = body::announced(&headers, LIMITS)?.receive(body, state.body_patience).await?;
+    let received = body::announced(&headers, LIMITS)?.receive(body, state.patience.body).await?;
     let _place = state
         .reports_under_way
         .try_acquire()

@@ -1,32 +1,24 @@
-//! GraphQL over HTTP around async-graphql's executor: JSON bodies only, queries only on GET, and the status
+//! GraphQL over HTTP around async-graphql's executor: JSON bodies only, no mutations on GET, and the status
 //! codes of the specification. GraphiQL, from our own files, for browsers.
 
-use std::panic::AssertUnwindSafe;
-
-use async_graphql::{Response as GraphQlResponse, ServerError, value};
 use axum::{
     Json,
-    body::Body,
-    extract::{Path, RawQuery, State},
+    body::{Body, Bytes},
+    extract::{Path, Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use entity::api_token::Scope;
-use futures::FutureExt;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use tracing::Instrument;
+use serde_json::{Map, Value};
 
 use super::{
     body::{self, Limits},
+    credentials::Credentials,
+    event_stream,
     media_type::ranges,
+    operation::{Asker, Outcome, Parameters, Refusal, Rendered, Way, errors, execute},
     problem::Problem,
+    socket,
     state::AppState,
-};
-use crate::{
-    auth::Viewer,
-    graphql::{finish, written},
-    guard::{Asked, Guarded, Kind},
 };
 
 /// How large a query with its variables may be.
@@ -35,75 +27,53 @@ const LIMITS: Limits = Limits { sent: 1 << 20, inflated: 1 << 20 };
 /// The media type the specification of GraphQL over HTTP adds.
 const GRAPHQL_JSON: &str = "application/graphql-response+json";
 
-/// A request's parameters, as the specification names them.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Parameters {
-    #[serde(default)]
-    query: Option<String>,
-    #[serde(default)]
-    document_id: Option<String>,
-    #[serde(default)]
-    operation_name: Option<String>,
-    #[serde(default)]
-    variables: Option<Map<String, Value>>,
-    #[serde(default)]
-    extensions: Option<Extensions>,
-}
+const EVENT_STREAM: &str = "text/event-stream";
 
-/// What is looked at of what the specification reserves for extensions.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Extensions {
-    #[serde(default)]
-    persisted_query: Option<PersistedQuery>,
-}
-
-/// A document by its hash, as Apollo's clients name it.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PersistedQuery {
-    sha256_hash: String,
-}
-
-/// The two media types an answer can have. They differ in the status of a request that could not be executed.
+/// The media types an answer can have. The first two differ in the status of a request that could not be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MediaType {
     GraphQl,
     Json,
+    EventStream,
 }
 
 pub(super) async fn post(State(state): State<AppState>, headers: HeaderMap, body: Body) -> Response {
-    answer(&headers, async {
+    let Some(media_type) = media_type(&headers) else { return not_acceptable() };
+    let way = if media_type == MediaType::EventStream { Way::PostForEvents } else { Way::Post };
+    let outcome = async {
         let announced = body::announced(&headers, LIMITS)?;
+        let shown = Credentials::of(state.cookies, &headers)?;
         // Nothing is held in memory for strangers.
-        let viewer = signed_in(&state, &headers).await?;
+        let asker = Asker::signed_in(&state, &shown).await?;
         let parameters = async {
-            let json = announced.receive(body, state.body_patience).await?.json()?;
+            let json = announced.receive(body, state.patience.body).await?.json()?;
             if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
                 return Err(Problem::malformed("batches are not supported: send one operation a request"));
             }
             body::parse(&json)
         };
-        execute(&state, viewer, parameters, Allowed::Everything).await
-    })
-    .await
+        execute(&state, asker, parameters, way).await
+    };
+    answer(&state, media_type, outcome.await)
 }
 
-pub(super) async fn get(
-    State(state): State<AppState>,
-    headers: HeaderMap,
-    RawQuery(query): RawQuery,
-) -> Response {
-    let parameters = query.as_deref().unwrap_or_default();
+pub(super) async fn get(State(state): State<AppState>, request: Request) -> Response {
+    let (request, _) = request.into_parts();
+    if socket::is_asked_for(&request.headers) {
+        return socket::open(state, request);
+    }
+    let (headers, parameters) = (request.headers, request.uri.query().unwrap_or_default());
     if parameters.is_empty() && accepts(&headers, "text/html") {
         return page();
     }
-    answer(&headers, async {
-        let viewer = signed_in(&state, &headers).await?;
-        execute(&state, viewer, async { from_query_string(parameters) }, Allowed::Queries).await
-    })
-    .await
+    let Some(media_type) = media_type(&headers) else { return not_acceptable() };
+    let way = if media_type == MediaType::EventStream { Way::GetForEvents } else { Way::Get };
+    let outcome = async {
+        let shown = Credentials::of(state.cookies, &headers)?;
+        let asker = Asker::signed_in(&state, &shown).await?;
+        execute(&state, asker, async { from_query_string(parameters) }, way).await
+    };
+    answer(&state, media_type, outcome.await)
 }
 
 /// One of the files of the GraphiQL page.
@@ -137,148 +107,42 @@ fn page() -> Response {
         .into_response()
 }
 
-/// What the method allows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Allowed {
-    Everything,
-    Queries,
-}
-
-/// Why nothing of a request runs.
-enum Refusal {
-    /// It is no request, or came in the wrong way.
-    Request(Problem),
-    /// Its document or variables are wrong.
-    Document(Vec<ServerError>),
-}
-
-impl From<Problem> for Refusal {
-    fn from(problem: Problem) -> Self {
-        Self::Request(problem)
-    }
-}
-
-impl From<Refusal> for Result<GraphQlResponse, Problem> {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Request(problem) => Err(problem),
-            Refusal::Document(errors) => Ok(GraphQlResponse::from_errors(errors)),
-        }
-    }
-}
-
-/// The viewer behind a request, who may ask and has not asked too much.
-async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Viewer, Problem> {
-    let viewer = state.viewer(headers, Scope::Read).await?;
-    state.query_budget.check(viewer.limit_key())?;
-    Ok(viewer)
-}
-
-#[tracing::instrument(
-    name = "graphql",
-    skip_all,
-    fields(operation = tracing::field::Empty, account = viewer.account().slug)
-)]
-async fn execute(
-    state: &AppState,
-    viewer: Viewer,
-    parameters: impl Future<Output = Result<Parameters, Problem>>,
-    allowed: Allowed,
-) -> Result<GraphQlResponse, Problem> {
-    let reading = state.query_budget.reading(viewer.limit_key());
-    let guarded = match guarded(state, parameters, allowed).await {
-        Ok(guarded) => guarded,
-        Err(refusal) => return refusal.into(),
-    };
-    reading.accepted();
-    let left = state.query_budget.take(viewer.limit_key(), guarded.cost, state.clock.timestamp())?;
-    let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
-    let request = guarded.template.into_request();
-    let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());
-    let run = Box::pin(async move { schema.execute(request, viewer, left, &store, now).await });
-    let response = if guarded.kind == Kind::Query {
-        tokio::time::timeout(state.query_timeout, unharmed(run))
-            .await
-            .map_err(|_| Problem::deadline(state.query_timeout))?
-    } else {
-        // A client that hangs up must not leave a change half made.
-        let run = tokio::spawn(unharmed(run.in_current_span()));
-        tokio::time::timeout(state.query_timeout, run)
-            .await
-            .map_err(|_| Problem::deadline_of_change(state.query_timeout))?
-            .unwrap_or_else(|gone| Err(Problem::panicked(&gone)))
-    };
-    Ok(response?.extension("cost", cost))
-}
-
-/// What may be executed of a request.
-async fn guarded(
-    state: &AppState,
-    parameters: impl Future<Output = Result<Parameters, Problem>>,
-    allowed: Allowed,
-) -> Result<Guarded, Refusal> {
-    let Parameters { query, document_id, operation_name, variables, extensions } = parameters.await?;
-    tracing::Span::current().record("operation", operation_name.as_deref());
-    let hash = extensions.unwrap_or_default().persisted_query.map(|query| query.sha256_hash);
-    let query = state.guard.find(Asked { document: query, id: document_id, hash });
-    let query = query.map_err(|error| Refusal::Document(vec![error]))?;
-    let query = query.ok_or_else(|| Problem::invalid("/query".to_owned(), "missing field `query`"))?;
-    let guarded = state.guard.check(query, operation_name, variables.unwrap_or_default()).await;
-    let guarded = guarded.map_err(Refusal::Document)?;
-    match guarded.kind {
-        Kind::Subscription(_) => Err(Problem::not_acceptable(
-            "subscriptions are answered over a WebSocket, or as text/event-stream if that is accepted",
-        )
-        .into()),
-        Kind::Mutation if allowed == Allowed::Queries => Err(Problem::only_queries_by_get().into()),
-        Kind::Mutation | Kind::Query => Ok(guarded),
-    }
-}
-
-/// What `run` answers, or the answer to a defect of it.
-async fn unharmed<T>(run: impl Future<Output = T>) -> Result<T, Problem> {
-    // What it shares with other requests is made to be left at any point: each of them may be cancelled.
-    let run = AssertUnwindSafe(run).catch_unwind();
-    run.await.map_err(|panic| Problem::panicked(panic.as_ref()))
+fn not_acceptable() -> Response {
+    let message = format!("answers are {GRAPHQL_JSON}, application/json or {EVENT_STREAM}");
+    Problem::not_acceptable(message).into_response()
 }
 
 /// Writes the answer in the media type the client asked for.
-async fn answer(
-    headers: &HeaderMap,
-    outcome: impl Future<Output = Result<GraphQlResponse, Problem>>,
-) -> Response {
-    let Some(media_type) = media_type(headers) else {
-        return Problem::not_acceptable(format!("answers are {GRAPHQL_JSON} or application/json"))
-            .into_response();
+fn answer(state: &AppState, media_type: MediaType, outcome: Result<Outcome, Refusal>) -> Response {
+    let rendered = match outcome {
+        Ok(Outcome::Answer(response)) => response.into(),
+        Ok(Outcome::Subscription(subscription)) => {
+            return event_stream::lasting(*subscription, state.patience.heartbeat);
+        }
+        Err(Refusal::Request(problem)) => {
+            return typed(problem.with_body(Json(errors(&[(&problem).into()]))), media_type);
+        }
+        Err(refusal) => refusal.into(),
     };
-    let mut response = match outcome.await {
-        Ok(response) => executed(response, media_type),
-        Err(problem) => problem.with_body(Json(errors(&problem))),
+    let response = match (rendered, media_type) {
+        (rendered, MediaType::EventStream) => return event_stream::once(rendered),
+        (Rendered::Refused(wrong), MediaType::GraphQl) => {
+            (StatusCode::BAD_REQUEST, Json(errors(&wrong))).into_response()
+        }
+        (Rendered::Refused(wrong), MediaType::Json) => Json(errors(&wrong)).into_response(),
+        (Rendered::Executed(json), _) => Body::from(Bytes::from(json)).into_response(),
     };
+    typed(response, media_type)
+}
+
+fn typed(mut response: Response, media_type: MediaType) -> Response {
     let content_type = match media_type {
         MediaType::GraphQl => "application/graphql-response+json; charset=utf-8",
-        MediaType::Json => "application/json; charset=utf-8",
+        // What is refused before there are events is no event.
+        MediaType::Json | MediaType::EventStream => "application/json; charset=utf-8",
     };
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
-}
-
-fn executed(mut response: GraphQlResponse, media_type: MediaType) -> Response {
-    let refused = finish(&mut response);
-    let status =
-        if refused && media_type == MediaType::GraphQl { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    if refused {
-        return (status, Json(json!({ "errors": response.errors }))).into_response();
-    }
-    (status, written(&response)).into_response()
-}
-
-fn errors(problem: &Problem) -> Value {
-    let mut extensions = json!({ "code": problem.code() });
-    if let Some(reference) = problem.reference() {
-        extensions["reference"] = reference.to_string().into();
-    }
-    json!({ "errors": [{ "message": problem.message(), "extensions": extensions }] })
 }
 
 fn from_query_string(query: &str) -> Result<Parameters, Problem> {
@@ -302,6 +166,7 @@ fn media_type(headers: &HeaderMap) -> Option<MediaType> {
     let accept = accept.to_str().ok()?;
     ranges(accept).find_map(|range| match range.as_str() {
         GRAPHQL_JSON => Some(MediaType::GraphQl),
+        EVENT_STREAM => Some(MediaType::EventStream),
         "application/json" | "application/*" | "*/*" => Some(MediaType::Json),
         _ => None,
     })
@@ -312,20 +177,4 @@ fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_some_and(|accept| ranges(accept).any(|range| range == media_type))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_panic_is_answered_with_a_reference_and_not_with_its_message() {
-        let problem = unharmed(async { panic!("geheim") }).await.map(|(): ()| ()).expect_err("it panics");
-        let answer = errors(&problem);
-        let error = &answer["errors"][0];
-        assert_eq!(error["extensions"]["code"], "INTERNAL", "{answer}");
-        assert!(error["extensions"]["reference"].is_string(), "{answer}");
-        assert!(!answer.to_string().contains("geheim"), "{answer}");
-        assert_eq!(problem.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
-    }
 }

@@ -116,13 +116,18 @@ impl Problem {
     }
 
     /// A mutation by GET, which a link could start in a browser.
-    pub(super) fn only_queries_by_get() -> Self {
+    pub(super) fn no_mutations_by_get() -> Self {
         let header = (header::ALLOW, HeaderValue::from_static("POST"));
-        let message = "only queries can be sent by GET";
+        let message = "mutations cannot be sent by GET";
         Self {
             header: Some(header),
             ..Self::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message)
         }
+    }
+
+    /// What asks for another protocol than HTTP, and not for one of ours or not as it is asked for.
+    pub(super) fn upgrade(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "UPGRADE", message)
     }
 
     pub(super) fn not_acceptable(message: impl Into<String>) -> Self {
@@ -184,6 +189,10 @@ impl Problem {
         let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", "internal error");
         problem.body.reference = reference;
         problem
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
     }
 
     pub(super) fn code(&self) -> &'static str {

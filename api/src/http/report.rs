@@ -52,7 +52,7 @@ pub(super) async fn post(
         let wait = busy.wait_time_from(DefaultClock::default().now());
         Problem::rate_limited(wait.as_secs() + 1, "too many reports with this token")
     })?;
-    let received = body::announced(&headers, LIMITS)?.receive(body, state.body_patience).await?;
+    let received = body::announced(&headers, LIMITS)?.receive(body, state.patience.body).await?;
     // Taken when all is there, or those who send slowly would keep the places.
     let _place = state
         .reports_under_way

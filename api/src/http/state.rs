@@ -2,21 +2,23 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::HeaderMap;
 use entity::api_token::Scope;
+use futures::FutureExt;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::{cookie::Cookies, problem::Problem, query_budget::QueryBudget};
+use super::{cookie::Cookies, credentials::Credentials, problem::Problem, query_budget::QueryBudget};
 use crate::{
     app::{ClientSpans, Reports, SignIns},
     auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
     clock::Clock,
-    config::ServeConfig,
+    config::{Patience, ServeConfig},
     domain::{public_url::PublicUrl, session::SessionLife},
+    draining::Draining,
     export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
-    live::Live,
+    live::{Live, Pass},
     store::{Store, SystemStore},
 };
 
@@ -26,9 +28,6 @@ const BURST_SECONDS: u32 = 10;
 /// Reports that are read and stored at one time, at the most; more are told to come back. What waits for the
 /// store is held in memory.
 const MAX_REPORTS_UNDER_WAY: usize = 64;
-
-/// Names the account a request asks for, by its short name. Whoever is a member of one only has no need of it.
-const ACCOUNT: HeaderName = HeaderName::from_static("galvo-account");
 
 /// What handlers share.
 #[derive(Clone)]
@@ -42,8 +41,9 @@ pub struct AppState {
     pub(super) guard: Guard,
     pub(super) query_budget: Arc<QueryBudget>,
     pub(super) query_timeout: Duration,
-    pub(super) body_patience: Duration,
+    pub(super) patience: Patience,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) draining: Draining,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
@@ -65,6 +65,7 @@ impl AppState {
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
         config: &ServeConfig,
+        draining: Draining,
     ) -> Self {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
@@ -88,7 +89,7 @@ impl AppState {
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
             query_budget: Arc::new(QueryBudget::new(config.query_cost_per_minute)),
             query_timeout: config.query_timeout,
-            body_patience: config.patience.body,
+            patience: config.patience,
             reports: Reports::new(
                 store.clone(),
                 Arc::clone(&clock),
@@ -107,6 +108,7 @@ impl AppState {
                 .map(|(oidc, public)| Arc::new(OidcProvider::new(oidc, public))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
             clock,
+            draining,
             store,
         }
     }
@@ -119,9 +121,28 @@ impl AppState {
 
     /// The viewer behind a request, if the credentials are for `scope`.
     pub(super) async fn viewer(&self, headers: &HeaderMap, scope: Scope) -> Result<Viewer, Problem> {
-        let viewer = self.signed_in(headers).await?;
+        self.viewer_with(&Credentials::of(self.cookies, headers)?, scope).await
+    }
+
+    /// The viewer behind credentials, if they are for `scope`.
+    pub(super) async fn viewer_with(
+        &self,
+        credentials: &Credentials,
+        scope: Scope,
+    ) -> Result<Viewer, Problem> {
+        let viewer = self.signed_in_with(credentials).await?;
         viewer.require(scope)?;
         Ok(viewer)
+    }
+
+    /// Lets a viewer in for longer than a request, for as long as what was shown is good.
+    pub(super) fn admit(&self, viewer: Viewer, shown: &Credentials) -> Pass {
+        let (state, credentials) = (self.clone(), shown.clone());
+        let again = move || {
+            let (state, credentials) = (state.clone(), credentials.clone());
+            async move { state.signed_in_with(&credentials).await }.boxed()
+        };
+        self.live.admit(viewer, shown.digest(), Arc::new(again))
     }
 
     /// The session of the browser behind a request, if it has one that is not over.
@@ -134,26 +155,20 @@ impl AppState {
 
     /// The viewer behind a request, whatever the credentials are for.
     pub(super) async fn signed_in(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
-        let several = |_| Problem::unauthenticated("only one Authorization header can be sent");
-        let authorization = only(headers, &header::AUTHORIZATION).map_err(several)?;
-        let several = |_| Problem::malformed("only one Galvo-Account header can be sent");
-        let account = only(headers, &ACCOUNT).map_err(several)?;
+        Ok(self.signed_in_with(&Credentials::of(self.cookies, headers)?).await?)
+    }
+
+    /// The viewer behind credentials, whatever they are for.
+    pub(super) async fn signed_in_with(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
+        let Credentials { authorization, account, session } = credentials;
+        let (authorization, account) = (authorization.as_deref(), account.as_deref());
         // Where there are credentials the cookie does not count: not even when they are wrong.
         if authorization.is_none()
-            && let Some(secret) = self.cookies.session(headers)
+            && let Some(secret) = session
         {
-            let session = self.sessions.find(secret).await?.ok_or(AuthError::NoSession)?;
-            return Ok(self.authenticator.viewer_of(&session, account).await?);
+            let session = self.sessions.find(secret.clone()).await?.ok_or(AuthError::NoSession)?;
+            return self.authenticator.viewer_of(&session, account).await;
         }
-        Ok(self.authenticator.viewer(Shown { authorization, account }).await?)
+        self.authenticator.viewer(Shown { authorization, account }).await
     }
-}
-
-/// There are several headers of one name. Which of them would count is a matter of taste, and proxies have others.
-struct Several;
-
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Several> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next().map(HeaderValue::as_bytes);
-    if values.next().is_none() { Ok(value) } else { Err(Several) }
 }

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use entity::{
-    Timestamp,
-    cluster,
+    Timestamp, cluster,
     cluster_tag::{Column, Entity, Model},
     ids::ClusterId,
     list::TagPattern,
