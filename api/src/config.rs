@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use entity::{api_token::Scope, membership::Role};
 
 use crate::{
+    bus::RedisUrl,
     domain::{claims::is_subject, public_url::PublicUrl, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::{Keys, KeysError, PLAIN},
@@ -24,7 +25,7 @@ pub use self::oidc::{ClientSecret, OidcConfig};
 use self::{jwt::JwtArgs, oidc::OidcArgs};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 38] = [
+const VARIABLES: [&str; 39] = [
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
     "GALVO_JWKS",
@@ -58,6 +59,7 @@ const VARIABLES: [&str; 38] = [
     "GALVO_PUBLIC_URL",
     "GALVO_QUERY_COST_PER_MINUTE",
     "GALVO_QUERY_TIMEOUT",
+    "GALVO_REDIS_URL",
     "GALVO_REPORTS_PER_SECOND",
     SECRET_KEY,
     "GALVO_SECRET_KEY_FILE",
@@ -177,6 +179,9 @@ pub struct ServeArgs {
     /// How browsers call this server, as `https://NAME`. With `https` they send cookies by TLS alone.
     #[arg(long, env = "GALVO_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
+    /// Redis, through which several servers of one store tell one another what changed: `redis://…` or `rediss://…`.
+    #[arg(long, env = "GALVO_REDIS_URL", hide_env_values = true)]
+    redis_url: Option<String>,
     /// How long somebody stays signed in with a browser, as `30d` or `12h`.
     #[arg(long, env = "GALVO_SESSION_LIFETIME", default_value = "30d")]
     session_lifetime: String,
@@ -425,6 +430,8 @@ pub struct ServeConfig {
     pub query_timeout: Duration,
     /// How browsers call it, if anything says so.
     pub public_url: Option<PublicUrl>,
+    /// Through which servers of one store tell one another what changed.
+    pub redis: Option<RedisUrl>,
     /// How long people stay signed in with a browser.
     pub session_life: SessionLife,
     /// How long clients may take over what is expected of them.
@@ -619,6 +626,7 @@ impl ServeArgs {
         }
         let query_timeout = problems.within("query-timeout", &self.query_timeout, (0.1, 600.0));
         let public_url = self.public_url.as_deref().map(|url| problems.read("public-url", url));
+        let redis = self.redis_url.as_deref().map(|url| problems.read("redis-url", url));
         let absolute = problems.life("session-lifetime", &self.session_lifetime);
         let idle = problems.life("session-idle", &self.session_idle);
         #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
@@ -642,6 +650,10 @@ impl ServeArgs {
             },
             session_life: SessionLife { absolute: absolute?, idle: idle? },
             patience: Patience::default(),
+            redis: match redis {
+                Some(url) => Some(url?),
+                None => None,
+            },
             jwt,
             oidc,
             bootstrap: self.bootstrap,

@@ -12,6 +12,7 @@ use tokio::{
 use crate::{
     app::account::{AccountError, Accounts},
     auth::{Authenticator, JwksError, JwtVerifier},
+    bus::Redis,
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
@@ -86,6 +87,10 @@ impl Server {
         let system = SystemStore::connect(&common.database, common.connections).await?;
         let source = common.keys.as_ref().ok_or(ServerError::NoKeys)?;
         let store = system.clone().with_keys(source.open(&system).await?);
+        let store = match &serve.redis {
+            Some(url) => store.with_bus(Arc::new(Redis::start(url))),
+            None => store,
+        };
         keep_account_of_keys(&store, clock.timestamp()).await?;
         let persisted = match &serve.persisted_documents {
             Some(directory) => PersistedDocuments::read(directory, serve.persisted_documents_only)

@@ -38,6 +38,7 @@ mod invitation;
 mod isolation;
 mod jwt;
 mod key;
+mod live;
 mod log;
 mod member;
 mod membership;

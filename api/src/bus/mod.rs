@@ -6,13 +6,16 @@
 //! than so many: what does not fit is a gap, which the reader closes by reading what changed since it last did.
 
 mod in_process;
+mod redis;
 
 use std::{fmt::Debug, ops::BitOr};
 
 use entity::ids::{AccountId, ClusterId};
 
-pub use self::in_process::InProcess;
-pub use self::in_process::Watch;
+pub use self::{
+    in_process::{InProcess, Watch},
+    redis::{Redis, RedisUrl},
+};
 
 /// What happened to a cluster, or to an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,6 +43,16 @@ impl Changed {
 
     /// Nothing.
     pub const NOTHING: Self = Self(0);
+
+    /// What servers tell one another.
+    pub(super) fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Reads what [`Self::bits`] told. What another version knows besides is nothing here.
+    pub(super) fn of_bits(bits: u16) -> Self {
+        Self(bits)
+    }
 
     /// Whether any of `other` is among it.
     #[must_use]

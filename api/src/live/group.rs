@@ -130,6 +130,8 @@ async fn tail(shared: Arc<Shared>, mut watch: Watch, mut position: Position) {
         let mut heard = watch.heard().await;
         sleep_until(next_round).await;
         shared.room().await;
+        // Looked at before it is listened: when all are heard again, what may have been missed is told first.
+        let whole = shared.renderer.store.bus().is_whole();
         if let Some(more) = watch.heard().now_or_never() {
             heard = both(heard, more);
         }
@@ -140,7 +142,9 @@ async fn tail(shared: Arc<Shared>, mut watch: Watch, mut position: Position) {
             heard.gap = true;
             sleep(PATIENCE).await;
         }
-        position.settle(settled);
+        if whole {
+            position.settle(settled);
+        }
         let mut ring = shared.ring();
         ring.settle(position.clone());
         ring.forget();
@@ -191,14 +195,11 @@ impl Shared {
 
     /// Where whoever begins now begins.
     async fn now(&self) -> Result<Position, StoreError> {
-        let now = self.renderer.clock.timestamp().timestamp_millis();
-        let mut position = Position::at(now - SETTLED_AFTER_MS);
-        if self.appends() {
-            for cluster in self.changed_since(position.floor()).await? {
-                position.read(cluster.id, cluster.changed_at);
-            }
+        let now = self.renderer.clock.timestamp();
+        if !self.appends() {
+            return Ok(Position::at(now.timestamp_millis() - SETTLED_AFTER_MS));
         }
-        Ok(position)
+        self.store.position_at(now, self.planned.clusters.as_deref(), MAX_CLUSTERS as u64).await
     }
 
     /// Clusters that changed after a place.

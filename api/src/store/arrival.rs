@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     bus::{Changed, Notice},
-    domain::position::Part,
+    domain::position::{Part, Position, SETTLED_AFTER_MS},
 };
 
 /// Where a change brings something that happened longer before it, in milliseconds, the cluster's row says so.
@@ -105,6 +105,23 @@ impl AccountStore {
         };
         let select = select.select_only().columns([Column::Id, Column::ChangedAt, Column::LateAt]);
         Ok(select.limit(limit).into_model().all(&self.reads()).await?)
+    }
+
+    /// Where whoever follows what arrives from `now` on begins: behind all that is committed.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn position_at(
+        &self,
+        now: Timestamp,
+        among: Option<&[ClusterId]>,
+        limit: u64,
+    ) -> Result<Position, StoreError> {
+        let mut position = Position::at(now.timestamp_millis() - SETTLED_AFTER_MS);
+        for cluster in self.changed_clusters(position.floor(), among, limit).await? {
+            position.read(cluster.id, cluster.changed_at);
+        }
+        Ok(position)
     }
 
     /// Rows that pass a condition, in the order in which they arrived.

@@ -36,6 +36,10 @@ use crate::{
 /// Clusters that a subscription names at the most.
 const MAX_CLUSTERS: usize = 100;
 
+/// Clusters whose last change is too new for a position of all to be behind it, at the most. Of what is left out, what came
+/// within a minute comes again.
+const MAX_MOVING: u64 = 5_000;
+
 /// What can be watched. A subscription asks for one of these fields. It ends with the credentials it was begun with; every
 /// payload has a `cursor` to go on from after a broken connection.
 #[derive(MergedSubscription, Default)]
@@ -183,6 +187,12 @@ async fn named(scope: &AccountScope, ids: Option<Vec<ID>>) -> Result<Option<Vec<
         return Err(ApiError::NotFound("cluster"));
     }
     Ok(Some(numbers))
+}
+
+/// Where all streams are now.
+pub(super) async fn position_now(scope: &AccountScope) -> Result<String, ApiError> {
+    let position = scope.store.position_at(scope.now.into(), None, MAX_MOVING).await?;
+    Ok(position.cursor(Stream::Any))
 }
 
 /// From where a stream is resumed.
