@@ -11,12 +11,13 @@ use tokio::{
 
 use crate::{
     app::account::{AccountError, Accounts},
-    auth::{Authenticator, JwksError, JwtVerifier},
+    auth::{Authenticator, JwksError, JwtVerifier, TokenUses},
     bus::Redis,
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
     draining::{Drain, drain},
+    error::Chain,
     guard::PersistedDocuments,
     http::{self, AppState, router},
     jobs::{Jobs, RunningJobs},
@@ -38,6 +39,8 @@ pub struct Server {
     jobs: Arc<Jobs>,
     running_jobs: Option<RunningJobs>,
     drain: Drain,
+    token_uses: TokenUses,
+    writing_uses: Option<JoinHandle<()>>,
     serving: JoinHandle<()>,
 }
 
@@ -102,6 +105,7 @@ impl Server {
             None => None,
         };
         let authenticator = Authenticator::new(store.system(), Arc::clone(&clock)).with_jwt(jwt);
+        let token_uses = authenticator.token_uses().clone();
         let bootstrap_token = if serve.bootstrap {
             Accounts::new(store.system(), Arc::clone(&clock)).bootstrap().await?
         } else {
@@ -111,6 +115,8 @@ impl Server {
         let listener = TcpListener::bind(serve.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
+        // Like the jobs: tests count statements, and write when they say so.
+        let writing_uses = serve.jobs.then(|| tokio::spawn(token_uses.clone().write_down_now_and_then()));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
         let (drain, draining) = drain();
         let state = AppState::new(store.clone(), authenticator, persisted, clock, serve, draining.clone());
@@ -122,7 +128,18 @@ impl Server {
             serve.patience,
             draining,
         ));
-        Ok(Self { address, bootstrap_token, store, live, jobs, running_jobs, drain, serving })
+        Ok(Self {
+            address,
+            bootstrap_token,
+            store,
+            live,
+            jobs,
+            running_jobs,
+            drain,
+            token_uses,
+            writing_uses,
+            serving,
+        })
     }
 
     /// Where it listens.
@@ -149,12 +166,18 @@ impl Server {
         &self.jobs
     }
 
+    /// When tokens were last used.
+    #[must_use]
+    pub fn token_uses(&self) -> &TokenUses {
+        &self.token_uses
+    }
+
     /// Takes no new connections, lets requests and jobs under way end, and closes the store.
     ///
     /// # Errors
     /// [`ServerError::Serve`] when serving had ended by itself.
     pub async fn stop(self) -> Result<(), ServerError> {
-        let Self { drain, mut serving, store, live, running_jobs, .. } = self;
+        let Self { drain, mut serving, store, live, running_jobs, token_uses, writing_uses, .. } = self;
         live.stop();
         drain.begin();
         let serving_ends = tokio::time::timeout(DRAIN, &mut serving);
@@ -165,6 +188,12 @@ impl Server {
             serving.abort();
             Ok(())
         });
+        if let Some(writing) = writing_uses {
+            writing.abort();
+        }
+        if let Err(error) = token_uses.write_down().await {
+            tracing::warn!(error = %Chain(&error), "when tokens were last used was not written down");
+        }
         store.close().await;
         ended.map_err(ServerError::Serve)
     }

@@ -2,11 +2,14 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use async_graphql::{Context, Request, Response, ValidationMode};
+use async_graphql::{Context, Pos, Request, Response, ValidationMode};
 use chrono::{DateTime, Utc};
 use futures::StreamExt;
 
 use super::{
+    audit_entry::Refusals,
+    connection::MAX_LIMIT,
+    error::ApiError,
     in_place::Merged,
     mutation::Mutation,
     query::Query,
@@ -16,6 +19,7 @@ use super::{
 };
 use crate::{
     auth::Viewer,
+    domain::audit::{Actor, Origin},
     store::{Store, UserStore},
 };
 
@@ -24,7 +28,7 @@ pub(crate) const MAX_NESTING: usize = 30;
 
 /// The schema with its resolvers.
 #[derive(Clone)]
-pub struct Schema(async_graphql::Schema<Query, Mutation, Subscription>);
+pub struct Schema(async_graphql::Schema<Query, Mutation, Subscription>, Arc<Refusals>);
 
 /// What resolvers know of the request they work for.
 pub(super) struct RequestContext {
@@ -32,7 +36,22 @@ pub(super) struct RequestContext {
     pub(super) scope: AccountScope,
     /// The user's own view of their accounts, if the credentials are theirs.
     pub(super) user: Option<UserStore>,
+    /// The viewer as what is written down of whoever changes something.
+    pub(super) actor: Actor,
     pub(super) rate_limit: RateLimit,
+}
+
+/// Who asks, from where and when, and what they have left to ask.
+#[derive(Clone)]
+pub struct Caller {
+    /// Who asks.
+    pub viewer: Viewer,
+    /// Where the request comes from.
+    pub origin: Origin,
+    /// What is left of the caller's points.
+    pub rate_limit: RateLimit,
+    /// When the request came.
+    pub now: DateTime<Utc>,
 }
 
 impl Schema {
@@ -44,7 +63,7 @@ impl Schema {
             .validation_mode(ValidationMode::Fast)
             .limit_recursive_depth(MAX_NESTING + 2)
             .finish();
-        Self(schema)
+        Self(schema, Arc::default())
     }
 
     /// The schema in GraphQL's own language, as committed in `schema.graphql`.
@@ -53,18 +72,9 @@ impl Schema {
         self.0.sdl()
     }
 
-    /// Answers a request that came `now` as its viewer may see it. Nothing is validated here: that is the guard's.
-    pub async fn execute(
-        &self,
-        request: Request,
-        viewer: Viewer,
-        rate_limit: RateLimit,
-        store: &Store,
-        now: DateTime<Utc>,
-    ) -> Response {
-        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now);
-        let user = store.for_user_of(&viewer);
-        self.0.execute(request.data(RequestContext { viewer, scope, user, rate_limit })).await
+    /// Answers a request as its viewer may see it. Nothing is validated here: that is the guard's.
+    pub async fn execute(&self, request: Request, caller: Caller, store: &Store) -> Response {
+        self.answer(request, caller, store, MAX_LIMIT).await
     }
 
     /// Answers a request of the server's own, whose pages may be longer than a client's, `max_page` items, and whose
@@ -72,31 +82,41 @@ impl Schema {
     pub(crate) async fn execute_pages(
         &self,
         request: Request,
-        viewer: Viewer,
-        rate_limit: RateLimit,
+        caller: Caller,
         store: &Store,
-        now: DateTime<Utc>,
         max_page: i32,
     ) -> Response {
-        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now).with_pages_of(max_page);
-        let user = store.for_user_of(&viewer);
-        let request = request.data(RequestContext { viewer, scope, user, rate_limit }).data(Merged(true));
-        self.0.execute(request).await
+        self.answer(request.data(Merged(true)), caller, store, max_page).await
     }
 
-    /// Looks at what a subscription that came `now` asks for, as its viewer may see it. What does not come to anything is
-    /// answered.
+    async fn answer(&self, request: Request, caller: Caller, store: &Store, max_page: i32) -> Response {
+        let Caller { viewer, origin, rate_limit, now } = caller;
+        let actor = viewer.actor(origin, now.into());
+        let account = store.for_viewer(&viewer).acting(actor.clone());
+        let scope = AccountScope::new(&viewer, account.clone(), self.1.clone(), now).with_pages_of(max_page);
+        let user = store.for_user_of(&viewer);
+        let context = RequestContext { viewer, scope, user, actor, rate_limit };
+        let response = self.0.execute(request.data(context)).await;
+        // Before anybody sees it. What cannot be written down is not told.
+        match account.audit_reads().await {
+            Ok(()) => response,
+            Err(error) => {
+                let error: async_graphql::Error = ApiError::from(error).into();
+                Response::from_errors(vec![error.into_server_error(Pos::default())])
+            }
+        }
+    }
+
+    /// Looks at what a subscription asks for, as its viewer may see it. What does not come to anything is answered.
     pub(crate) async fn plan(
         &self,
         request: Request,
-        viewer: Viewer,
-        rate_limit: RateLimit,
+        caller: Caller,
         store: &Store,
-        now: DateTime<Utc>,
     ) -> Result<Planned, Response> {
         let slot = Arc::new(OnceLock::new());
         let request = request.data(Purpose::Plan(Arc::clone(&slot)));
-        let answer = self.stream(request, viewer, rate_limit, store, now).await;
+        let answer = self.stream(request, caller, store).await;
         match slot.get() {
             Some(planned) => Ok(planned.clone()),
             None => Err(answer.unwrap_or_default()),
@@ -108,28 +128,28 @@ impl Schema {
         &self,
         request: Request,
         delivery: Delivery,
-        viewer: Viewer,
-        rate_limit: RateLimit,
+        caller: Caller,
         store: &Store,
-        now: DateTime<Utc>,
     ) -> Response {
         let request = request.data(Purpose::Deliver(Mutex::new(Some(delivery))));
-        self.stream(request, viewer, rate_limit, store, now).await.unwrap_or_default()
+        self.stream(request, caller, store).await.unwrap_or_default()
     }
 
-    /// The first payload of a subscription, if it has any.
-    async fn stream(
-        &self,
-        request: Request,
-        viewer: Viewer,
-        rate_limit: RateLimit,
-        store: &Store,
-        now: DateTime<Utc>,
-    ) -> Option<Response> {
-        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now);
+    /// The first payload of a subscription, if it has any. It is for several readers, so that nobody acts in it: what is
+    /// written down when it is read is not part of it.
+    async fn stream(&self, request: Request, caller: Caller, store: &Store) -> Option<Response> {
+        let Caller { viewer, origin, rate_limit, now } = caller;
+        let (actor, account) = (viewer.actor(origin, now.into()), store.for_viewer(&viewer));
+        let scope = AccountScope::new(&viewer, account.clone(), self.1.clone(), now);
         let user = store.for_user_of(&viewer);
-        let request = request.data(RequestContext { viewer, scope, user, rate_limit });
-        self.0.execute_stream(request).next().await
+        let context = RequestContext { viewer, scope, user, actor, rate_limit };
+        let response = self.0.execute_stream(request.data(context)).next().await;
+        if !account.read_what_is_audited() {
+            return response;
+        }
+        let message = "code and profiles are not part of subscriptions: ask for them with a query";
+        let error: async_graphql::Error = ApiError::Forbidden(message.to_owned()).into();
+        Some(Response::from_errors(vec![error.into_server_error(Pos::default())]))
     }
 }
 

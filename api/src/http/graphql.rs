@@ -1,6 +1,8 @@
 //! GraphQL over HTTP around async-graphql's executor: JSON bodies only, no mutations on GET, and the status
 //! codes of the specification. GraphiQL, from our own files, for browsers.
 
+use std::sync::OnceLock;
+
 use axum::{
     Json,
     body::{Body, Bytes},
@@ -11,7 +13,9 @@ use axum::{
 use serde_json::{Map, Value};
 
 use super::{
+    address::Source,
     body::{self, Limits},
+    budget::Taker,
     credentials::Credentials,
     event_stream,
     media_type::ranges,
@@ -37,14 +41,20 @@ enum MediaType {
     EventStream,
 }
 
-pub(super) async fn post(State(state): State<AppState>, headers: HeaderMap, body: Body) -> Response {
+pub(super) async fn post(
+    State(state): State<AppState>,
+    Source(origin): Source,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let Some(media_type) = media_type(&headers) else { return not_acceptable() };
     let way = if media_type == MediaType::EventStream { Way::PostForEvents } else { Way::Post };
+    let taker = OnceLock::new();
     let outcome = async {
         let announced = body::announced(&headers, LIMITS)?;
         let shown = Credentials::of(state.cookies, &headers)?;
         // Nothing is held in memory for strangers.
-        let asker = Asker::signed_in(&state, &shown).await?;
+        let asker = Asker::signed_in(&state, &shown, origin, &taker).await?;
         let parameters = async {
             let json = announced.receive(body, state.patience.body).await?.json()?;
             if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
@@ -54,13 +64,17 @@ pub(super) async fn post(State(state): State<AppState>, headers: HeaderMap, body
         };
         execute(&state, asker, parameters, way).await
     };
-    answer(&state, media_type, outcome.await)
+    told(&state, &taker, answer(&state, media_type, outcome.await))
 }
 
-pub(super) async fn get(State(state): State<AppState>, request: Request) -> Response {
+pub(super) async fn get(
+    State(state): State<AppState>,
+    Source(origin): Source,
+    request: Request,
+) -> Response {
     let (request, _) = request.into_parts();
     if socket::is_asked_for(&request.headers) {
-        return socket::open(state, request);
+        return socket::open(state, origin, request);
     }
     let (headers, parameters) = (request.headers, request.uri.query().unwrap_or_default());
     if parameters.is_empty() && accepts(&headers, "text/html") {
@@ -68,12 +82,13 @@ pub(super) async fn get(State(state): State<AppState>, request: Request) -> Resp
     }
     let Some(media_type) = media_type(&headers) else { return not_acceptable() };
     let way = if media_type == MediaType::EventStream { Way::GetForEvents } else { Way::Get };
+    let taker = OnceLock::new();
     let outcome = async {
         let shown = Credentials::of(state.cookies, &headers)?;
-        let asker = Asker::signed_in(&state, &shown).await?;
+        let asker = Asker::signed_in(&state, &shown, origin, &taker).await?;
         execute(&state, asker, async { from_query_string(parameters) }, way).await
     };
-    answer(&state, media_type, outcome.await)
+    told(&state, &taker, answer(&state, media_type, outcome.await))
 }
 
 /// One of the files of the GraphiQL page.
@@ -110,6 +125,14 @@ fn page() -> Response {
 fn not_acceptable() -> Response {
     let message = format!("answers are {GRAPHQL_JSON}, application/json or {EVENT_STREAM}");
     Problem::not_acceptable(message).into_response()
+}
+
+/// The answer, which says what is left to whoever signed in.
+fn told(state: &AppState, taker: &OnceLock<Taker>, response: Response) -> Response {
+    match taker.get() {
+        Some(taker) => state.query_budget.tell(*taker, response),
+        None => response,
+    }
 }
 
 /// Writes the answer in the media type the client asked for.

@@ -1,7 +1,7 @@
 //! One GraphQL operation, however it came: from its parameters, through the guard and what its sender may spend, to what
 //! becomes of it.
 
-use std::panic::AssertUnwindSafe;
+use std::{panic::AssertUnwindSafe, sync::OnceLock};
 
 use async_graphql::{Response as GraphQlResponse, ServerError, value};
 use entity::api_token::Scope;
@@ -11,10 +11,11 @@ use serde_json::{Map, Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tracing::Instrument;
 
-use super::{credentials::Credentials, problem::Problem, state::AppState};
+use super::{budget::Taker, credentials::Credentials, problem::Problem, state::AppState};
 use crate::{
     auth::Viewer,
-    graphql::{finish, written},
+    domain::audit::Origin,
+    graphql::{Caller, finish, written},
     guard::{Asked, Guarded, Kind},
     live::Subscription,
 };
@@ -88,16 +89,27 @@ impl Way {
 /// Who asks.
 pub(super) struct Asker<'a> {
     viewer: Viewer,
+    /// From where.
+    origin: Origin,
+    /// By whom what it costs is counted.
+    taker: Taker,
     /// What they showed.
     shown: &'a Credentials,
 }
 
 impl<'a> Asker<'a> {
     /// Whoever showed these credentials, if they may ask and have not asked too much.
-    pub(super) async fn signed_in(state: &AppState, shown: &'a Credentials) -> Result<Self, Problem> {
+    /// Who takes from the budget is told in any case.
+    pub(super) async fn signed_in(
+        state: &AppState,
+        shown: &'a Credentials,
+        origin: Origin,
+        known: &OnceLock<Taker>,
+    ) -> Result<Self, Problem> {
         let viewer = state.viewer_with(shown, Scope::Read).await?;
-        state.query_budget.check(viewer.limit_key())?;
-        Ok(Self { viewer, shown })
+        let taker = *known.get_or_init(|| Taker::new(viewer.limit_key(), origin.address));
+        state.query_budget.check(taker)?;
+        Ok(Self { viewer, origin, taker, shown })
     }
 }
 
@@ -142,14 +154,14 @@ pub(super) async fn execute(
     parameters: impl Future<Output = Result<Parameters, Problem>>,
     way: Way,
 ) -> Result<Outcome, Refusal> {
-    let Asker { viewer, shown } = asker;
-    let reading = state.query_budget.reading(viewer.limit_key());
+    let Asker { viewer, origin, taker, shown } = asker;
+    let reading = state.query_budget.reading(taker);
     let guarded = guarded(state, parameters, way).await?;
     reading.accepted();
-    let left = state.query_budget.take(viewer.limit_key(), guarded.cost, state.clock.timestamp())?;
+    let left = state.query_budget.take(taker, guarded.cost, state.clock.timestamp())?;
     if let Kind::Subscription(_) = guarded.kind {
         let pass = state.admit(viewer, shown);
-        let begun = tokio::time::timeout(state.query_timeout, state.live.subscribe(&pass, guarded, left))
+        let begun = tokio::time::timeout(state.query_timeout, state.live.subscribe(&pass, guarded, origin, left))
             .await
             .map_err(|_| Problem::deadline(state.query_timeout))?;
         return begun
@@ -159,8 +171,9 @@ pub(super) async fn execute(
     let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
     let is_query = guarded.kind == Kind::Query;
     let request = guarded.template.into_request();
-    let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());
-    let run = Box::pin(async move { schema.execute(request, viewer, left, &store, now).await });
+    let (schema, store) = (state.schema.clone(), state.store.clone());
+    let caller = Caller { viewer, origin, rate_limit: left, now: state.clock.now() };
+    let run = Box::pin(async move { schema.execute(request, caller, &store).await });
     let response = if is_query {
         tokio::time::timeout(state.query_timeout, unharmed(run))
             .await

@@ -7,19 +7,19 @@ use entity::api_token::Scope;
 use futures::FutureExt;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::{cookie::Cookies, credentials::Credentials, problem::Problem, query_budget::QueryBudget};
+use super::{budget::Budget, cookie::Cookies, credentials::Credentials, problem::Problem};
 use crate::{
     app::{ClientSpans, Reports, SignIns},
     auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
     clock::Clock,
     config::{Patience, ServeConfig},
-    domain::{public_url::PublicUrl, session::SessionLife},
+    domain::{address::Proxies, audit::Origin, public_url::PublicUrl, session::SessionLife},
     draining::Draining,
     export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
     live::{Live, Pass},
-    store::{Store, SystemStore},
+    store::{AccountStore, Store, SystemStore},
 };
 
 /// A token may send reports of this many seconds at once, since clusters started together report together.
@@ -39,7 +39,8 @@ pub struct AppState {
     pub(super) exports: Source,
     pub(super) live: Live,
     pub(super) guard: Guard,
-    pub(super) query_budget: Arc<QueryBudget>,
+    pub(super) query_budget: Arc<Budget>,
+    pub(super) report_budget: Arc<Budget>,
     pub(super) query_timeout: Duration,
     pub(super) patience: Patience,
     pub(super) clock: Arc<dyn Clock>,
@@ -48,6 +49,8 @@ pub struct AppState {
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
     pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
+    pub(super) proxies: Arc<Proxies>,
+    pub(super) cors_origins: Arc<[HeaderValue]>,
     pub(super) public_url: Option<PublicUrl>,
     pub(super) cookies: Cookies,
     pub(super) sessions: Sessions,
@@ -87,7 +90,14 @@ impl AppState {
             schema,
             exports,
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
-            query_budget: Arc::new(QueryBudget::new(config.query_cost_per_minute)),
+            query_budget: Arc::new(Budget::of_queries(
+                config.query_cost_per_minute,
+                config.perimeter.query_cost_per_minute_of_address,
+            )),
+            report_budget: Arc::new(Budget::of_reports(
+                config.perimeter.report_bytes_per_minute,
+                config.perimeter.report_bytes_per_minute_of_address,
+            )),
             query_timeout: config.query_timeout,
             patience: config.patience,
             reports: Reports::new(
@@ -107,6 +117,8 @@ impl AppState {
                 .zip(config.public_url.as_ref())
                 .map(|(oidc, public)| Arc::new(OidcProvider::new(oidc, public))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
+            cors_origins: config.perimeter.cors_origins.clone().into(),
+            proxies: Arc::new(config.perimeter.proxies.clone()),
             clock,
             draining,
             store,
@@ -143,6 +155,11 @@ impl AppState {
             async move { state.signed_in_with(&credentials).await }.boxed()
         };
         self.live.admit(viewer, shown.digest(), Arc::new(again))
+    }
+
+    /// The view of somebody's account in which what they change is written down.
+    pub(super) fn acting(&self, viewer: &Viewer, origin: Origin) -> AccountStore {
+        self.store.for_viewer(viewer).acting(viewer.actor(origin, self.clock.timestamp()))
     }
 
     /// The session of the browser behind a request, if it has one that is not over.

@@ -27,12 +27,11 @@ use super::{
     ring::Ring,
 };
 use crate::{
-    auth::Viewer,
     bus::{Heard, Watch},
     clock::Clock,
     domain::position::{Position, SETTLED_AFTER_MS, Stream},
     error::Chain,
-    graphql::{Delivery, Planned, RateLimit, Rows, Schema, finish, with_gap, written},
+    graphql::{Caller, Delivery, Planned, Rows, Schema, finish, with_gap, written},
     guard::Template,
     store::{AccountStore, Arrivals, ChangedCluster, Store, StoreError},
 };
@@ -72,8 +71,8 @@ pub(super) struct Shared {
 pub(super) struct Renderer {
     pub(super) schema: Schema,
     pub(super) template: Template,
-    pub(super) viewer: Viewer,
-    pub(super) left: RateLimit,
+    /// Whoever asked first: the others may see the same.
+    pub(super) caller: Caller,
     pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timeout: Duration,
@@ -91,7 +90,7 @@ impl Drop for Tail {
 impl Group {
     pub(super) fn new(planned: Planned, renderer: Renderer) -> Arc<Self> {
         let shared = Shared {
-            store: renderer.store.for_viewer(&renderer.viewer),
+            store: renderer.store.for_viewer(&renderer.caller.viewer),
             planned,
             renderer,
             ring: Mutex::new(Ring::new(Position::at(0))),
@@ -302,9 +301,9 @@ impl Shared {
 
 impl Renderer {
     async fn write(&self, delivery: Delivery) -> Vec<u8> {
-        let (request, viewer, left) =
-            (self.template.clone().into_request(), self.viewer.clone(), self.left.clone());
-        let deliver = self.schema.deliver(request, delivery, viewer, left, &self.store, self.clock.now());
+        let request = self.template.clone().into_request();
+        let caller = Caller { now: self.clock.now(), ..self.caller.clone() };
+        let deliver = self.schema.deliver(request, delivery, caller, &self.store);
         let mut response = match timeout(self.timeout, AssertUnwindSafe(deliver).catch_unwind()).await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => {

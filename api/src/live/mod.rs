@@ -33,7 +33,8 @@ pub use self::{
 use crate::{
     auth::{AuthError, Viewer},
     clock::Clock,
-    graphql::{RateLimit, Schema, finish},
+    domain::audit::Origin,
+    graphql::{Caller, RateLimit, Schema, finish},
     guard::{Digest, Guarded, Kind},
     store::Store,
 };
@@ -108,6 +109,7 @@ impl Live {
         &self,
         pass: &Pass,
         guarded: Guarded,
+        origin: Origin,
         left: RateLimit,
     ) -> Result<Subscription, Vec<ServerError>> {
         let Kind::Subscription(digest) = guarded.kind else {
@@ -115,11 +117,13 @@ impl Live {
         };
         let Inner { schema, store, clock, timeout, .. } = &*self.0;
         let (viewer, template) = (pass.viewer().clone(), guarded.template);
+        let account = viewer.account_id();
         let request = template.clone().into_request();
-        let planned = schema.plan(request, viewer.clone(), left.clone(), store, clock.now()).await;
+        let caller = Caller { viewer, origin, rate_limit: left, now: clock.now() };
+        let planned = schema.plan(request, caller.clone(), store).await;
         let mut planned = planned.map_err(refusal)?;
         let after = planned.after.take();
-        let key = (viewer.account_id(), pass.sight(), digest);
+        let key = (account, pass.sight(), digest);
         let group = {
             let mut groups = self.groups();
             let known = groups.get(&key).and_then(Weak::upgrade);
@@ -127,8 +131,7 @@ impl Live {
                 let renderer = Renderer {
                     schema: schema.clone(),
                     template,
-                    viewer,
-                    left,
+                    caller,
                     store: store.clone(),
                     clock: Arc::clone(clock),
                     timeout: *timeout,

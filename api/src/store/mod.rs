@@ -6,6 +6,7 @@
 mod account_list;
 mod api_token;
 mod arrival;
+mod audit_entry;
 mod baseline;
 mod client;
 mod client_span;
@@ -64,6 +65,7 @@ mod worker;
 pub use account_list::TimeRange;
 pub use api_token::{ApiTokenSort, Credentials};
 pub use arrival::{Arrivals, ChangedCluster};
+pub use audit_entry::{AuditFilter, AuditSort};
 pub use baseline::Beginning;
 pub use client::ClientSort;
 pub(crate) use cluster::NOTHING;

@@ -13,9 +13,10 @@ use sea_orm::{
     IntoActiveModel, QueryFilter, Select, TransactionTrait, UpdateMany, sea_query::OnConflict,
 };
 
-use super::{connect::IMMEDIATE, error::StoreError};
+use super::{audit_entry::Decrypted, connect::IMMEDIATE, error::StoreError};
 use crate::{
     bus::{Bus, Notice},
+    domain::audit::Actor,
     key_ring::KeyRing,
 };
 
@@ -57,6 +58,8 @@ pub struct AccountStore {
     handle: Handle,
     account: AccountId,
     keys: KeyRing,
+    actor: Option<Arc<Actor>>,
+    decrypted: Arc<Decrypted>,
     bus: Arc<dyn Bus>,
     /// What a transaction changed, to be told once it is committed.
     news: Arc<Mutex<News>>,
@@ -82,7 +85,25 @@ impl News {
 
 impl AccountStore {
     pub(super) fn new(pools: Pools, account: AccountId, keys: KeyRing, bus: Arc<dyn Bus>) -> Self {
-        Self { handle: Handle::Pools(pools), account, keys, bus, news: Arc::default() }
+        let (actor, decrypted, news) = (None, Arc::default(), Arc::default());
+        Self { handle: Handle::Pools(pools), account, keys, actor, decrypted, bus, news }
+    }
+
+    /// The same view for somebody who may change the account, or read what is written down when it is read. Without one
+    /// there is nobody to write down, and such changes fail.
+    #[must_use]
+    pub fn acting(self, actor: Actor) -> Self {
+        Self { actor: Some(Arc::new(actor)), decrypted: Arc::default(), ..self }
+    }
+
+    /// Who acts.
+    pub(super) fn actor(&self) -> Option<&Actor> {
+        self.actor.as_deref()
+    }
+
+    /// What was decrypted for who acts.
+    pub(super) fn decrypted(&self) -> &Decrypted {
+        &self.decrypted
     }
 
     /// Tells those who watch the account that one of its clusters changed: after the commit, and only then.
@@ -165,10 +186,12 @@ impl AccountStore {
     }
 
     pub(super) fn update<E: AccountOwned>(&self) -> UpdateMany<E> {
+        const { assert!(!E::APPEND_ONLY, "rows of this table are only added") };
         E::update_many().filter(E::ACCOUNT_ID.eq(self.account))
     }
 
     pub(super) fn delete<E: AccountOwned>(&self) -> DeleteMany<E> {
+        const { assert!(!E::APPEND_ONLY, "rows of this table are only added") };
         E::delete_many().filter(E::ACCOUNT_ID.eq(self.account))
     }
 

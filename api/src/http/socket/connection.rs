@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -38,6 +38,7 @@ use super::{
     operations::{Crowded, MAX_BYTES, MAX_OPERATIONS, Operation, Operations},
 };
 use crate::{
+    domain::audit::Origin,
     http::{
         credentials::Credentials,
         operation::{Asker, Outcome, Parameters, Refusal, Rendered, Way, execute},
@@ -63,6 +64,8 @@ type Socket = WebSocketStream<TokioIo<Upgraded>>;
 /// Whoever opens a socket.
 pub(super) struct Client {
     pub(super) state: AppState,
+    /// Where it is.
+    pub(super) origin: Origin,
     /// What the upgrade showed of who it is.
     pub(super) shown: Credentials,
     /// What is spoken, if the client offered anything that is.
@@ -97,13 +100,13 @@ impl Client {
     }
 
     async fn converse(self, socket: &mut Socket, dialect: Dialect) -> Close {
-        let Self { state, shown, .. } = self;
+        let Self { state, origin, shown, .. } = self;
         let greeting = match timeout(state.patience.greeting, greeting(socket, dialect)).await {
             Ok(greeting) => greeting,
             Err(_) => Err(Close::InitialisationTimeout),
         };
         let asker = match greeting.and_then(|payload| Ok(shown.with(&payload)?)) {
-            Ok(credentials) => Arc::new(Greeted { state, credentials, dialect }),
+            Ok(credentials) => Arc::new(Greeted { state, origin, credentials, dialect }),
             Err(close) => return close,
         };
         // It lasts as long as the socket, or ends it.
@@ -146,6 +149,7 @@ async fn greeting(socket: &mut Socket, dialect: Dialect) -> Result<Map<String, V
 /// Whoever opened a socket and said who they are.
 struct Greeted {
     state: AppState,
+    origin: Origin,
     credentials: Credentials,
     dialect: Dialect,
 }
@@ -250,7 +254,8 @@ impl Greeted {
         outbox: &mpsc::Sender<Outgoing>,
     ) -> Outgoing {
         let outcome = async {
-            let asker = Asker::signed_in(&self.state, &self.credentials).await?;
+            let known = OnceLock::new();
+            let asker = Asker::signed_in(&self.state, &self.credentials, self.origin, &known).await?;
             execute(&self.state, asker, async { Ok(parameters) }, Way::Socket).await
         };
         let rendered = match outcome.await {

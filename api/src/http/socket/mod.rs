@@ -20,6 +20,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use self::{connection::Client, message::Dialect};
 use super::{credentials::Credentials, problem::Problem, state::AppState};
+use crate::domain::audit::Origin;
 
 /// Whether a request asks for another protocol than HTTP.
 pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
@@ -27,7 +28,7 @@ pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
 }
 
 /// Opens a socket.
-pub(super) fn open(state: AppState, request: request::Parts) -> Response {
+pub(super) fn open(state: AppState, origin: Origin, request: request::Parts) -> Response {
     let request::Parts { headers, mut extensions, .. } = request;
     match accepted(&state, &headers) {
         Ok((key, shown)) => {
@@ -35,7 +36,7 @@ pub(super) fn open(state: AppState, request: request::Parts) -> Response {
             let Some(upgrade) = extensions.remove::<OnUpgrade>() else {
                 return Problem::upgrade("this connection cannot be upgraded").into_response();
             };
-            tokio::spawn(Client { state, shown, dialect }.serve(upgrade));
+            tokio::spawn(Client { state, origin, shown, dialect }.serve(upgrade));
             let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
             let answer = response.headers_mut();
             answer.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
