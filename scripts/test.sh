@@ -16,6 +16,7 @@ export GALVO_BIN=$target_dir/debug/galvo
 exports=$(scripts/python-envs.sh)
 eval "$exports"
 node_packages tests/graphql-js
+node_packages tests/live-js
 node_packages tests/oidc
 
 passed_total=0 failed_total=0
@@ -67,6 +68,8 @@ step "Rust tests, on SQLite" \
 step "integration tests, on PostgreSQL" runner cargo test --package galvo-tests --no-fail-fast
 step "GraphQL beside the reference implementation, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/graphql-js/*.test.js
+step "subscriptions with published clients, Node.js $(node --version)" \
+  runner node --test --test-reporter=tap tests/live-js/*.test.js
 step "signing in with an OpenID provider, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/oidc/*.test.js
 for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_NEWEST" "$GALVO_TEST_PYTHON_OTHER"; do

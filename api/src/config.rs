@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use entity::{api_token::Scope, membership::Role};
 
 use crate::{
+    bus::RedisUrl,
     domain::{claims::is_subject, public_url::PublicUrl, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::{Keys, KeysError, PLAIN},
@@ -26,7 +27,7 @@ pub use self::perimeter::PerimeterConfig;
 use self::{jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 44] = [
+const VARIABLES: [&str; 45] = [
     "GALVO_CORS_ORIGINS",
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
@@ -63,6 +64,7 @@ const VARIABLES: [&str; 44] = [
     "GALVO_QUERY_COST_PER_MINUTE",
     "GALVO_QUERY_COST_PER_MINUTE_OF_ADDRESS",
     "GALVO_QUERY_TIMEOUT",
+    "GALVO_REDIS_URL",
     "GALVO_REPORTS_PER_SECOND",
     "GALVO_REPORT_BYTES_PER_MINUTE",
     "GALVO_REPORT_BYTES_PER_MINUTE_OF_ADDRESS",
@@ -185,6 +187,9 @@ pub struct ServeArgs {
     /// How browsers call this server, as `https://NAME`. With `https` they send cookies by TLS alone.
     #[arg(long, env = "GALVO_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
+    /// Redis, through which several servers of one store tell one another what changed: `redis://…` or `rediss://…`.
+    #[arg(long, env = "GALVO_REDIS_URL", hide_env_values = true)]
+    redis_url: Option<String>,
     /// How long somebody stays signed in with a browser, as `30d` or `12h`.
     #[arg(long, env = "GALVO_SESSION_LIFETIME", default_value = "30d")]
     session_lifetime: String,
@@ -435,6 +440,8 @@ pub struct ServeConfig {
     pub query_timeout: Duration,
     /// How browsers call it, if anything says so.
     pub public_url: Option<PublicUrl>,
+    /// Through which servers of one store tell one another what changed.
+    pub redis: Option<RedisUrl>,
     /// How long people stay signed in with a browser.
     pub session_life: SessionLife,
     /// How long clients may take over what is expected of them.
@@ -463,6 +470,10 @@ pub struct Patience {
     pub idle: Duration,
     /// Over taking any more of an answer.
     pub answer: Duration,
+    /// Over saying who they are, once a socket is open.
+    pub greeting: Duration,
+    /// Between signs of life, where answers last. Proxies end what is silent for half a minute or a minute.
+    pub heartbeat: Duration,
 }
 
 impl Default for Patience {
@@ -472,6 +483,8 @@ impl Default for Patience {
             body: Duration::from_secs(30),
             idle: Duration::from_secs(75),
             answer: Duration::from_secs(30),
+            greeting: Duration::from_secs(5),
+            heartbeat: Duration::from_secs(10),
         }
     }
 }
@@ -630,6 +643,7 @@ impl ServeArgs {
         }
         let query_timeout = problems.within("query-timeout", &self.query_timeout, (0.1, 600.0));
         let public_url = self.public_url.as_deref().map(|url| problems.read("public-url", url));
+        let redis = self.redis_url.as_deref().map(|url| problems.read("redis-url", url));
         let absolute = problems.life("session-lifetime", &self.session_lifetime);
         let idle = problems.life("session-idle", &self.session_idle);
         #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
@@ -653,6 +667,10 @@ impl ServeArgs {
             },
             session_life: SessionLife { absolute: absolute?, idle: idle? },
             patience: Patience::default(),
+            redis: match redis {
+                Some(url) => Some(url?),
+                None => None,
+            },
             jwt,
             oidc,
             perimeter: perimeter?,

@@ -1,4 +1,4 @@
-//! Errors in the log.
+//! Errors in the log, and as clients see them.
 
 use std::{error::Error, fmt};
 
@@ -15,4 +15,16 @@ impl fmt::Display for Chain<'_> {
         }
         Ok(())
     }
+}
+
+/// Characters of a message or a pointer that are shown.
+const MAX_TEXT: usize = 300;
+
+/// Parsers repeat what they do not like, and that may be all that was sent.
+pub(crate) fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }

@@ -6,21 +6,23 @@ use entity::Timestamp;
 use futures::future::OptionFuture;
 use tokio::{
     net::TcpListener,
-    sync::oneshot,
     task::{JoinError, JoinHandle},
 };
 
 use crate::{
     app::account::{AccountError, Accounts},
     auth::{Authenticator, JwksError, JwtVerifier, TokenUses},
+    bus::Redis,
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
+    draining::{Drain, drain},
     error::Chain,
     guard::PersistedDocuments,
     http::{self, AppState, router},
     jobs::{Jobs, RunningJobs},
     key_ring::KeyError,
+    live::Live,
     seal::KeyId,
     store::{MigrationError, Store, StoreError, SystemStore},
 };
@@ -33,11 +35,12 @@ pub struct Server {
     address: SocketAddr,
     bootstrap_token: Option<ApiToken>,
     store: Store,
+    live: Live,
     jobs: Arc<Jobs>,
     running_jobs: Option<RunningJobs>,
+    drain: Drain,
     token_uses: TokenUses,
     writing_uses: Option<JoinHandle<()>>,
-    stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
 
@@ -87,6 +90,10 @@ impl Server {
         let system = SystemStore::connect(&common.database, common.connections).await?;
         let source = common.keys.as_ref().ok_or(ServerError::NoKeys)?;
         let store = system.clone().with_keys(source.open(&system).await?);
+        let store = match &serve.redis {
+            Some(url) => store.with_bus(Arc::new(Redis::start(url))),
+            None => store,
+        };
         keep_account_of_keys(&store, clock.timestamp()).await?;
         let persisted = match &serve.persisted_documents {
             Some(directory) => PersistedDocuments::read(directory, serve.persisted_documents_only)
@@ -111,23 +118,26 @@ impl Server {
         // Like the jobs: tests count statements, and write when they say so.
         let writing_uses = serve.jobs.then(|| tokio::spawn(token_uses.clone().write_down_now_and_then()));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
-        let router = router(AppState::new(store.clone(), authenticator, persisted, clock, serve));
-        let (stop, stopped) = oneshot::channel();
-        let stopped = async move {
-            // A server that is dropped without being told to stop stops as well.
-            let _ = stopped.await;
-        };
-        let serving =
-            tokio::spawn(http::serve(listener, router, serve.max_connections, serve.patience, stopped));
+        let (drain, draining) = drain();
+        let state = AppState::new(store.clone(), authenticator, persisted, clock, serve, draining.clone());
+        let live = state.live().clone();
+        let serving = tokio::spawn(http::serve(
+            listener,
+            router(state),
+            serve.max_connections,
+            serve.patience,
+            draining,
+        ));
         Ok(Self {
             address,
             bootstrap_token,
             store,
+            live,
             jobs,
             running_jobs,
+            drain,
             token_uses,
             writing_uses,
-            stop,
             serving,
         })
     }
@@ -167,9 +177,9 @@ impl Server {
     /// # Errors
     /// [`ServerError::Serve`] when serving had ended by itself.
     pub async fn stop(self) -> Result<(), ServerError> {
-        let Self { stop, mut serving, store, running_jobs, token_uses, writing_uses, .. } = self;
-        // The receiver is gone only if serving ended already.
-        let _ = stop.send(());
+        let Self { drain, mut serving, store, live, running_jobs, token_uses, writing_uses, .. } = self;
+        live.stop();
+        drain.begin();
         let serving_ends = tokio::time::timeout(DRAIN, &mut serving);
         let jobs_end = OptionFuture::from(running_jobs.map(RunningJobs::stop));
         let (serving_ended, _) = tokio::join!(serving_ends, jobs_end);

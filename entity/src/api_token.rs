@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What a token may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// Send reports.
@@ -23,7 +23,7 @@ pub enum Scope {
 }
 
 /// The scopes of one token, each once, in the order of [`Scope`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, FromJsonQueryResult)]
 pub struct Scopes(pub Vec<Scope>);
 
 positional! {

@@ -90,6 +90,11 @@ positional! {
         pub ended_key: i64,
         /// From its start until it closed, or until the newest report.
         pub duration_ms: i64,
+        /// The place of its last change among all of them: the server's time in milliseconds, or one more than the place of
+        /// the change before.
+        pub changed_at: i64,
+        /// The change that last brought something much older than itself; 0 if none did.
+        pub late_at: i64,
     }
 }
 

@@ -46,6 +46,8 @@ positional! {
         pub span_ids: SpanIds,
         /// Where the client's code called Dask.
         pub code: CodeStacks,
+        /// The change of the cluster that brought it as it is, as `clusters.changed_at` has it.
+        pub arrived_at: i64,
     }
 }
 

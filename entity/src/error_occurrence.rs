@@ -39,6 +39,8 @@ positional! {
         pub key_id: i64,
         /// Message and traceback, encrypted.
         pub sealed: Option<Vec<u8>>,
+        /// The change of the cluster that brought it, as `clusters.changed_at` has it.
+        pub arrived_at: i64,
     }
 }
 

@@ -24,6 +24,8 @@ positional! {
         pub worker_id: Option<WorkerId>,
         /// What it says, as JSON.
         pub data: String,
+        /// The change of the cluster that brought it, as `clusters.changed_at` has it.
+        pub arrived_at: i64,
     }
 }
 

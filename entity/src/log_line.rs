@@ -47,6 +47,8 @@ positional! {
         pub key_id: i64,
         /// The line, encrypted.
         pub sealed: Vec<u8>,
+        /// The change of the cluster that brought it, as `clusters.changed_at` has it.
+        pub arrived_at: i64,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What a member may do in the account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Role {
     /// Everything, including giving the account away.

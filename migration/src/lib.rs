@@ -36,6 +36,7 @@ mod m20261122_000026_create_session;
 mod m20261122_000027_create_token_request;
 mod m20261122_000029_create_audit_entry;
 mod m20261122_000030_add_token_last_use;
+mod m20261122_000031_mark_arrival;
 mod reference;
 mod tenant;
 
@@ -73,6 +74,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000027_create_token_request::Migration),
             Box::new(m20261122_000029_create_audit_entry::Migration),
             Box::new(m20261122_000030_add_token_last_use::Migration),
+            Box::new(m20261122_000031_mark_arrival::Migration),
         ]
     }
 }

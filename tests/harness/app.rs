@@ -77,6 +77,7 @@ impl TestApp {
             query_cost_per_minute: 1_000_000_000,
             query_timeout: Duration::from_secs(30),
             public_url: None,
+            redis: None,
             session_life: SessionLife { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
             patience: Patience::default(),
             jwt: None,
@@ -210,8 +211,17 @@ impl TestApp {
 
     /// Starts another server on the same database, with the same clock.
     pub async fn start_beside(other: &Self, keys: KeySource) -> Self {
+        Self::start_beside_with(other, keys, |_| {}).await
+    }
+
+    /// The same with settings of its own.
+    pub async fn start_beside_with(
+        other: &Self,
+        keys: KeySource,
+        settings: impl FnOnce(&mut ServeConfig),
+    ) -> Self {
         let clock = Arc::clone(&other.clock);
-        Self::start_at(other.database.again(), keys, clock, |_| {}).await
+        Self::start_at(other.database.again(), keys, clock, settings).await
     }
 
     /// A member, as this server knows them.

@@ -12,6 +12,7 @@ mod hostile;
 mod issuer;
 mod program;
 mod report;
+mod socket;
 
 pub use app::{Member, TestApp};
 pub use browser::{Browser, Page};
@@ -25,3 +26,4 @@ pub use report::{
     ReportBuilder, code, code_frame, computation, error, event, log_line, profile, sample, span, task_group,
     threads, usage, uuid, worker,
 };
+pub use socket::{Heard, Socket};

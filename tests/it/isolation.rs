@@ -18,8 +18,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 /// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`, in
-/// `what_people_write_and_decide_is_their_accounts_own`, or in `a_user_learns_of_their_own_accounts_alone`.
-const ROOT_FIELDS: [&str; 22] = [
+/// `what_people_write_and_decide_is_their_accounts_own`, in `a_user_learns_of_their_own_accounts_alone`, or in
+/// `whoever_watches_another_account_learns_nothing`.
+const ROOT_FIELDS: [&str; 28] = [
     "Mutation.acceptInvitation",
     "Mutation.addMember",
     "Mutation.createToken",
@@ -42,6 +43,12 @@ const ROOT_FIELDS: [&str; 22] = [
     "Query.node",
     "Query.rateLimit",
     "Query.viewer",
+    "Subscription.clusters",
+    "Subscription.computations",
+    "Subscription.errors",
+    "Subscription.events",
+    "Subscription.logs",
+    "Subscription.snapshots",
 ];
 
 /// Types found by a global identifier, all of which that test asks for.
@@ -363,6 +370,64 @@ async fn root_fields_answer_as_if_the_other_account_did_not_exist() {
     assert_eq!(
         (&of_bob["dataPolicies"][7]["accepted"], &of_bob["errorGroups"]["totalCount"]),
         (&json!(true), &json!(0))
+    );
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_watches_another_account_learns_nothing() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let number = ada.reported(&report()).await;
+    let id =
+        ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
+    let id = id["cluster"]["id"].clone();
+    let cursor = "{ viewer { account { liveCursor } } }";
+    let cursor = bob.query(cursor, json!({})).await["viewer"]["account"]["liveCursor"].clone();
+    let refused = async |query: &str, account: &str, id: Option<&Value>| {
+        let mut socket = app.socket_of(&bob).await;
+        let ids = id.map(|id| vec![id]);
+        socket.ask("1", query, json!({ "account": account, "ids": ids })).await;
+        let answer = socket.message().await;
+        assert_eq!(
+            (&answer["type"], &answer["payload"][0]["extensions"]["code"]),
+            (&json!("error"), &json!("NOT_FOUND"))
+        );
+        answer.to_string()
+    };
+    let mut own = app.socket_of(&bob).await;
+    for field in ROOT_FIELDS.iter().filter_map(|field| field.strip_prefix("Subscription.")) {
+        let query = format!(
+            "subscription($account: String!, $ids: [ID!], $after: String) {{
+                {field}(account: $account, ids: $ids, after: $after) {{ cursor }} }}"
+        );
+        assert_eq!(refused(&query, "ada", None).await, refused(&query, "nobody", None).await, "{field}");
+        let nobodys = of_nothing(&id);
+        assert_eq!(
+            refused(&query, "bob", Some(&id)).await,
+            refused(&query, "bob", Some(&nobodys)).await,
+            "{field}"
+        );
+        own.ask(field, &query, json!({ "account": "bob", "after": cursor })).await;
+    }
+    let mut later = report();
+    later["sequence"] = json!(2);
+    later["events"] = json!([event(1, "mine", 1)]);
+    later["logs"] = json!([log_line(1, "line")]);
+    ada.reported(&later).await;
+    let heard = own.hear_within(std::time::Duration::from_millis(500)).await;
+    assert_eq!(heard, None);
+    // The same of their own is told, by each of them.
+    bob.reported(&later).await;
+    let mut fields = BTreeSet::new();
+    for _ in 0..6 {
+        let message = own.message().await;
+        assert_eq!(message["type"], "next", "{message}");
+        fields.insert(format!("Subscription.{}", message["id"].as_str().unwrap()));
+    }
+    assert!(
+        fields.iter().all(|field| ROOT_FIELDS.contains(&field.as_str())) && fields.len() == 6,
+        "{fields:?}"
     );
     app.stop().await;
 }

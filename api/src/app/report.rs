@@ -13,6 +13,7 @@ use entity::{
 use super::privacy::accepted_part;
 use crate::{
     auth::Viewer,
+    bus::{Changed, Notice},
     clock::Clock,
     domain::{
         cluster_id::cluster_id,
@@ -120,13 +121,14 @@ impl Reports {
             Outcome::Stored(before) => before,
             unexpected @ Outcome::Unexpected(_) => return Ok(unexpected),
         };
-        let (cluster, sequence) = (before.cluster, report.sequence.get());
+        let Before { cluster, arrival, .. } = before;
+        let sequence = report.sequence.get();
         store.record_task_groups(cluster, sequence, &report.task_groups).await?;
-        store.record_computations(cluster, sequence, &report.computations).await?;
-        store.record_errors(cluster, &report.errors).await?;
+        store.record_computations(cluster, arrival, sequence, &report.computations).await?;
+        store.record_errors(cluster, arrival, &report.errors).await?;
         store.record_usage(cluster, sequence, &report.usage).await?;
-        store.record_events(cluster, &report.events).await?;
-        store.record_logs(cluster, &report.logs).await?;
+        store.record_events(cluster, arrival, &report.events).await?;
+        store.record_logs(cluster, arrival, &report.logs).await?;
         store.record_environments(cluster, &report.environments).await?;
         store.record_workers(cluster, sequence, &report.workers).await?;
         store.record_clients(cluster, sequence, &report.clients).await?;
@@ -140,6 +142,7 @@ impl Reports {
         store.record_code(now, texts.map(|code| (&code.hash, code.text.as_str()))).await?;
         store.touch_code(now, report.code_hashes()).await?;
         store.record_error_groups(&report.errors).await?;
+        store.announce(before.notice(report));
         Ok(Outcome::Stored(before))
     }
 
@@ -152,27 +155,32 @@ impl Reports {
     ) -> Result<Outcome, StoreError> {
         let scheduler_id = report.scheduler_id.as_str();
         for _ in 0..IDENTIFIER_DRAWS {
-            let now = self.clock.timestamp();
             if let Some((known, accepted)) = store.lock_cluster(scheduler_id).await? {
                 if accepted != *expected {
                     return Ok(Outcome::Unexpected(accepted));
                 }
+                // Behind the lock: what waited for it arrives now.
+                let now = self.clock.timestamp();
+                let arrival = now.timestamp_millis().max(known.changed_at + 1);
                 let before = Before {
                     cluster: known.id,
+                    arrival,
                     desired_state: known.desired_state,
                     complete_until: known.complete_until,
                 };
-                store.update_cluster(known, now, report, &accepted).await?;
+                store.update_cluster(known, now, arrival, report, &accepted).await?;
                 return Ok(Outcome::Stored(before));
             }
             let accepted = store.accepted().await?;
             if accepted != *expected {
                 return Ok(Outcome::Unexpected(accepted));
             }
+            let now = self.clock.timestamp();
             let id = cluster_id(now.0, rand::random());
             if store.add_cluster(id, user, now, report, &accepted).await? {
                 return Ok(Outcome::Stored(Before {
                     cluster: id,
+                    arrival: now.timestamp_millis(),
                     desired_state: cluster::DesiredState::Running,
                     complete_until: NOTHING,
                 }));
@@ -182,11 +190,25 @@ impl Reports {
     }
 }
 
-/// What was known of the cluster before the report.
+/// What was known of the cluster before the report, and the report's place among its changes.
 struct Before {
     cluster: ClusterId,
+    arrival: i64,
     desired_state: cluster::DesiredState,
     complete_until: i64,
+}
+
+impl Before {
+    /// What the report changed.
+    fn notice(&self, report: &Report) -> Notice {
+        let changed = Changed::FIGURES
+            | Changed::SAMPLES.when(!report.samples.is_empty())
+            | Changed::COMPUTATIONS.when(!report.computations.is_empty())
+            | Changed::ERRORS.when(!report.errors.is_empty())
+            | Changed::EVENTS.when(!report.events.is_empty())
+            | Changed::LOGS.when(!report.logs.is_empty());
+        Notice { cluster: self.cluster, changed, arrival: self.arrival, since: report.oldest() }
+    }
 }
 
 /// What became of a report.

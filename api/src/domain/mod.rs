@@ -22,6 +22,7 @@ pub mod json;
 pub mod metric;
 pub mod millionths;
 pub mod password;
+pub mod position;
 pub mod profile;
 pub mod public_url;
 pub mod report;

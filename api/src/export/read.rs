@@ -138,7 +138,7 @@ impl Reading {
         let mut variables = self.variables.clone();
         variables.insert("_after".to_owned(), after.into());
         let guarded = source.guard.check_own(&self.export.document, variables).await;
-        let request = guarded.map_err(ReadError::Refused)?.request;
+        let request = guarded.map_err(ReadError::Refused)?.template.into_request();
         let (viewer, origin, now) = (viewer.clone(), self.origin, source.clock.now());
         let caller = Caller { viewer, origin, rate_limit: left, now };
         let run = source.schema.execute_pages(request, caller, &source.store, self.export.page);

@@ -29,6 +29,7 @@ use super::{
     scope::AccountScope,
     series::SampleMetric,
     statistics::Statistics,
+    subscription::position_now,
     usage::{self, Usage},
     usage_table::{self, TableArguments, UsageDimension, UsageRow},
     user::User,
@@ -50,6 +51,12 @@ impl Account {
     /// The short name in URLs.
     async fn slug(&self) -> &str {
         &self.0.account.slug
+    }
+
+    /// Where its subscriptions are now: a cursor to begin any of them `after`. Whoever asks for it before they ask for what
+    /// there is, and then subscribes, misses nothing in between.
+    async fn live_cursor(&self) -> Result<String, ApiError> {
+        position_now(&self.0).await
     }
 
     /// The name for people.

@@ -23,7 +23,7 @@ use crate::store::{
 };
 
 /// Values of a list in an argument, each of which is one of the statement.
-const MAX_VALUES: usize = 100;
+pub(super) const MAX_VALUES: usize = 100;
 
 /// Which tags the path of a span has, from the outermost span to its own: spans pass that meet every condition that is
 /// given. Tags are compared as they are, in upper and lower case.

@@ -103,7 +103,7 @@ pub(super) async fn set_cluster_tags(
 ) -> Result<ClusterPayload, ApiError> {
     match tag::check(tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_deref()))) {
         Ok(tags) => {
-            let row = scope.store.set_cluster_tags(cluster, tags).await?;
+            let row = scope.store.set_cluster_tags(cluster, tags, scope.now.into()).await?;
             let row = row.ok_or(ApiError::NotFound("cluster"))?;
             Ok(ClusterPayload { cluster: Cluster::new(&scope.after_change(), row), user_errors: Vec::new() })
         }

@@ -45,7 +45,10 @@ impl Mutation {
         #[graphql(desc = "What is wanted.")] state: DesiredState,
     ) -> Result<SetDesiredStatePayload, ApiError> {
         let scope = admin_for(context, Action::SetDesiredState).await?;
-        let row = scope.store.set_desired_state(cluster_of(scope, &cluster)?, state.into()).await?;
+        let row = scope
+            .store
+            .set_desired_state(cluster_of(scope, &cluster)?, state.into(), scope.now.into())
+            .await?;
         let row = row.ok_or(ApiError::NotFound("cluster"))?;
         Ok(SetDesiredStatePayload { cluster: Cluster::new(&scope.after_change(), row) })
     }

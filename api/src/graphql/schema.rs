@@ -1,13 +1,21 @@
 //! Where the schema is built.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
-use async_graphql::{Context, EmptySubscription, Pos, Request, Response, ValidationMode};
+use async_graphql::{Context, Pos, Request, Response, ValidationMode};
 use chrono::{DateTime, Utc};
+use futures::StreamExt;
 
 use super::{
-    audit_entry::Refusals, connection::MAX_LIMIT, error::ApiError, in_place::Merged, mutation::Mutation,
-    query::Query, rate_limit::RateLimit, scope::AccountScope,
+    audit_entry::Refusals,
+    connection::MAX_LIMIT,
+    error::ApiError,
+    in_place::Merged,
+    mutation::Mutation,
+    query::Query,
+    rate_limit::RateLimit,
+    scope::AccountScope,
+    subscription::{Delivery, Planned, Purpose, Subscription},
 };
 use crate::{
     auth::Viewer,
@@ -20,7 +28,7 @@ pub(crate) const MAX_NESTING: usize = 30;
 
 /// The schema with its resolvers.
 #[derive(Clone)]
-pub struct Schema(async_graphql::Schema<Query, Mutation, EmptySubscription>, Arc<Refusals>);
+pub struct Schema(async_graphql::Schema<Query, Mutation, Subscription>, Arc<Refusals>);
 
 /// What resolvers know of the request they work for.
 pub(super) struct RequestContext {
@@ -34,6 +42,7 @@ pub(super) struct RequestContext {
 }
 
 /// Who asks, from where and when, and what they have left to ask.
+#[derive(Clone)]
 pub struct Caller {
     /// Who asks.
     pub viewer: Viewer,
@@ -49,7 +58,7 @@ impl Schema {
     /// Builds the schema.
     #[must_use]
     pub fn build() -> Self {
-        let schema = async_graphql::Schema::build(Query, Mutation, EmptySubscription)
+        let schema = async_graphql::Schema::build(Query, Mutation, Subscription::default())
             // The guard did, and by the whole specification.
             .validation_mode(ValidationMode::Fast)
             .limit_recursive_depth(MAX_NESTING + 2)
@@ -96,6 +105,51 @@ impl Schema {
                 Response::from_errors(vec![error.into_server_error(Pos::default())])
             }
         }
+    }
+
+    /// Looks at what a subscription asks for, as its viewer may see it. What does not come to anything is answered.
+    pub(crate) async fn plan(
+        &self,
+        request: Request,
+        caller: Caller,
+        store: &Store,
+    ) -> Result<Planned, Response> {
+        let slot = Arc::new(OnceLock::new());
+        let request = request.data(Purpose::Plan(Arc::clone(&slot)));
+        let answer = self.stream(request, caller, store).await;
+        match slot.get() {
+            Some(planned) => Ok(planned.clone()),
+            None => Err(answer.unwrap_or_default()),
+        }
+    }
+
+    /// Writes a payload of a subscription, as its viewer may see it.
+    pub(crate) async fn deliver(
+        &self,
+        request: Request,
+        delivery: Delivery,
+        caller: Caller,
+        store: &Store,
+    ) -> Response {
+        let request = request.data(Purpose::Deliver(Mutex::new(Some(delivery))));
+        self.stream(request, caller, store).await.unwrap_or_default()
+    }
+
+    /// The first payload of a subscription, if it has any. It is for several readers, so that nobody acts in it: what is
+    /// written down when it is read is not part of it.
+    async fn stream(&self, request: Request, caller: Caller, store: &Store) -> Option<Response> {
+        let Caller { viewer, origin, rate_limit, now } = caller;
+        let (actor, account) = (viewer.actor(origin, now.into()), store.for_viewer(&viewer));
+        let scope = AccountScope::new(&viewer, account.clone(), self.1.clone(), now);
+        let user = store.for_user_of(&viewer);
+        let context = RequestContext { viewer, scope, user, actor, rate_limit };
+        let response = self.0.execute_stream(request.data(context)).next().await;
+        if !account.read_what_is_audited() {
+            return response;
+        }
+        let message = "code and profiles are not part of subscriptions: ask for them with a query";
+        let error: async_graphql::Error = ApiError::Forbidden(message.to_owned()).into();
+        Some(Response::from_errors(vec![error.into_server_error(Pos::default())]))
     }
 }
 

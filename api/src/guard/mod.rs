@@ -15,6 +15,7 @@ mod nested_variables;
 mod persisted;
 mod place;
 mod refusal;
+mod sharing;
 mod structure;
 mod values;
 
@@ -34,7 +35,7 @@ use serde_json::{Map, Value};
 
 pub use self::persisted::PersistedDocuments;
 use self::{cache::Cache, place::Places, refusal::Code};
-pub(crate) use self::{diagnostics::MAX_ERRORS, persisted::Asked};
+pub(crate) use self::{diagnostics::MAX_ERRORS, persisted::Asked, sharing::Digest};
 use crate::{
     blocking::blocking,
     graphql::{Merged, Schema},
@@ -56,21 +57,53 @@ struct Inner {
 
 /// A document that is valid, whatever its variables are.
 struct Checked {
+    key: cache::Key,
     document: Valid<ExecutableDocument>,
     operation: Node<Operation>,
     places: Places,
     executable: types::ExecutableDocument,
     merged: Merged,
+    /// The variable of a subscription that says from where it is resumed, and nothing else.
+    cursor: Option<String>,
 }
 
 /// What may be executed.
 pub(crate) struct Guarded {
-    /// The operation that is meant with the document's fragments, and the variables as the schema has them.
-    pub(crate) request: Request,
-    /// Whether it only reads.
-    pub(crate) is_query: bool,
+    /// What is executed.
+    pub(crate) template: Template,
+    /// What kind of operation it is.
+    pub(crate) kind: Kind,
     /// What it could cost, in fields of its answer.
     pub(crate) cost: u64,
+}
+
+/// The operation that is meant with the document's fragments, and the variables as the schema has them.
+#[derive(Clone)]
+pub(crate) struct Template {
+    executable: types::ExecutableDocument,
+    variables: Variables,
+    merged: Merged,
+}
+
+/// The kinds of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It reads once.
+    Query,
+    /// It changes something.
+    Mutation,
+    /// It reads again and again, as all do that have this digest: they differ in where they begin.
+    Subscription(Digest),
+}
+
+impl Template {
+    /// What the executor takes.
+    pub(crate) fn into_request(self) -> Request {
+        let Self { executable, variables, merged } = self;
+        let mut request = Request::new("").variables(variables).data(merged);
+        request.set_parsed_query(executable);
+        request
+    }
 }
 
 impl Guard {
@@ -128,7 +161,7 @@ impl Guard {
             return Ok(checked);
         }
         let (inner, bytes) = (Arc::clone(&self.0), document.len());
-        let read = move || inner.read(document, operation.as_deref());
+        let read = move || inner.read(key, document, operation.as_deref());
         let checked = Arc::new(if bytes > SMALL { blocking(read).await } else { read() }?);
         self.0.cache.put(key, Arc::clone(&checked), bytes);
         Ok(checked)
@@ -137,8 +170,13 @@ impl Guard {
 
 impl Inner {
     /// Checks what depends on the document alone.
-    fn read(&self, document: String, operation: Option<&str>) -> Result<Checked, Vec<ServerError>> {
-        let places = Places::new(&document);
+    fn read(
+        &self,
+        key: cache::Key,
+        document: String,
+        operation: Option<&str>,
+    ) -> Result<Checked, Vec<ServerError>> {
+        let (places, mentions) = (Places::new(&document), sharing::mentions(&document));
         // What is nested deeper was refused by its brackets.
         let parsed = Parser::new().parse_ast(document, "document");
         let parsed = parsed.map_err(|wrong| diagnostics::of_text(&wrong.errors))?;
@@ -152,12 +190,20 @@ impl Inner {
         let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
         let executable = convert::document(&document, &operation, &places, &[]);
         let merged = Merged(merging::merges(&document, &operation));
-        Ok(Checked { document, operation, places, executable, merged })
+        let cursor = sharing::cursor_variable(&operation, &mentions);
+        Ok(Checked { key, document, operation, places, executable, merged, cursor })
     }
 
     /// Checks what depends on the variables.
     fn admit(&self, checked: &Checked, variables: Map<String, Value>) -> Result<Guarded, ServerError> {
-        let Checked { document, operation, places, executable, merged } = checked;
+        let Checked { key, document, operation, places, executable, merged, cursor } = checked;
+        let kind = match operation.operation_type {
+            OperationType::Query => Kind::Query,
+            OperationType::Mutation => Kind::Mutation,
+            OperationType::Subscription => {
+                Kind::Subscription(sharing::digest(key, cursor.as_deref(), variables.clone()))
+            }
+        };
         let variables: JsonMap =
             variables.into_iter().map(|(name, value)| (name.into(), JsonValue::from(value))).collect();
         let coerced = coerce_variable_values(&self.schema, operation, &variables).map_err(|wrong| {
@@ -176,9 +222,8 @@ impl Inner {
         let mut variables = Variables::default();
         variables
             .extend(coerced.iter().map(|(name, value)| (Name::new(name.as_str()), convert::json(value))));
-        let mut request = Request::new("").variables(variables).data(*merged);
-        request.set_parsed_query(executable);
-        Ok(Guarded { request, is_query: operation.operation_type == OperationType::Query, cost })
+        let template = Template { executable, variables, merged: *merged };
+        Ok(Guarded { template, kind, cost })
     }
 
     /// Refuses what costs more than one request may.

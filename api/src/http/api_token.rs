@@ -153,7 +153,7 @@ pub(super) async fn ask(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<TokenRequestBody>), Problem> {
-    let mut form = Form::receive(&headers, body, state.body_patience).await?;
+    let mut form = Form::receive(&headers, body, state.patience.body).await?;
     let asked =
         token_request::ask(&state.system, form.take("label"), origin.address, state.clock.timestamp())
             .await?;
@@ -237,7 +237,7 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<(StatusCode, Json<MadeTokenBody>), Problem> {
     let viewer = whole(state.signed_in(&headers).await?)?;
-    let received = body::announced(&headers, LIMITS)?.receive(body, state.body_patience).await?;
+    let received = body::announced(&headers, LIMITS)?.receive(body, state.patience.body).await?;
     let wanted: NewTokenBody = received.parse().await?;
     let wish = TokenWish {
         label: wanted.label.unwrap_or_default(),

@@ -75,7 +75,7 @@ pub(super) async fn post(
     };
     let taker = Taker::new(viewer.limit_key(), origin.address);
     state.report_budget.check(taker)?;
-    let received = body::announced(&headers, LIMITS)?.receive(body, state.body_patience).await?;
+    let received = body::announced(&headers, LIMITS)?.receive(body, state.patience.body).await?;
     state.report_budget.overdraw(taker, received.size());
     let _place = state
         .reports_under_way

@@ -179,7 +179,7 @@ pub(super) async fn interaction(
     body: Body,
 ) -> Result<Json<InteractionAnswer>, Problem> {
     state.signed_in(&headers).await?;
-    let received = body::announced(&headers, INTERACTION)?.receive(body, state.body_patience).await?;
+    let received = body::announced(&headers, INTERACTION)?.receive(body, state.patience.body).await?;
     let _: InteractionBody = received.parse().await?;
     Ok(Json(InteractionAnswer { kept: false }))
 }

@@ -16,12 +16,20 @@ pub(super) struct Health {
     status: &'static str,
 }
 
-const OK: Health = Health { status: "ok" };
+/// Whether requests can be served, and how.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Readiness {
+    /// Always `ok`: anything else is an error status.
+    status: &'static str,
+    /// `whole` if all servers of the store hear of one another; `alone` while Redis is away, when subscriptions are sent
+    /// what reaches this server, and the rest once Redis is back.
+    live: &'static str,
+}
 
 /// Tell whether the process lives
 #[utoipa::path(get, path = "/healthz", tag = "operations", responses((status = 200, description = "It lives.", body = Health)))]
 pub(super) async fn live() -> Json<Health> {
-    Json(OK)
+    Json(Health { status: "ok" })
 }
 
 /// Tell whether requests can be served
@@ -30,11 +38,12 @@ pub(super) async fn live() -> Json<Health> {
     path = "/readyz",
     tag = "operations",
     responses(
-        (status = 200, description = "The store answers.", body = Health),
+        (status = 200, description = "The store answers.", body = Readiness),
         (status = 503, description = "It does not.", body = ErrorBody),
     )
 )]
-pub(super) async fn ready(State(state): State<AppState>) -> Result<Json<Health>, Problem> {
+pub(super) async fn ready(State(state): State<AppState>) -> Result<Json<Readiness>, Problem> {
     state.system.ping().await?;
-    Ok(Json(OK))
+    let live = if state.store.bus().is_whole() { "whole" } else { "alone" };
+    Ok(Json(Readiness { status: "ok", live }))
 }

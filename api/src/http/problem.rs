@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::{
     app::ReportError,
     auth::AuthError,
-    error::Chain,
+    error::{Chain, cut},
     export::{EncodeError, ReadError},
     store::StoreError,
 };
@@ -116,13 +116,18 @@ impl Problem {
     }
 
     /// A mutation by GET, which a link could start in a browser.
-    pub(super) fn only_queries_by_get() -> Self {
+    pub(super) fn no_mutations_by_get() -> Self {
         let header = (header::ALLOW, HeaderValue::from_static("POST"));
-        let message = "only queries can be sent by GET";
+        let message = "mutations cannot be sent by GET";
         Self {
             header: Some(header),
             ..Self::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message)
         }
+    }
+
+    /// What asks for another protocol than HTTP, and not for one of ours or not as it is asked for.
+    pub(super) fn upgrade(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "UPGRADE", message)
     }
 
     pub(super) fn not_acceptable(message: impl Into<String>) -> Self {
@@ -186,6 +191,10 @@ impl Problem {
         problem
     }
 
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     pub(super) fn code(&self) -> &'static str {
         self.body.code
     }
@@ -211,18 +220,6 @@ impl Problem {
         }
         response
     }
-}
-
-/// Characters of a text that can hold what a client sent.
-const MAX_TEXT: usize = 300;
-
-/// Parsers repeat what they do not like, and that may be all that was sent.
-pub(super) fn cut(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
-        text.truncate(end);
-        text.push('…');
-    }
-    text
 }
 
 impl IntoResponse for Problem {

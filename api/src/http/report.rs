@@ -77,7 +77,7 @@ async fn take(
         Problem::rate_limited(wait.as_secs() + 1, "too many reports with this token")
     })?;
     state.report_budget.check(taker)?;
-    let received = body::announced(headers, LIMITS)?.receive(body, state.body_patience).await?;
+    let received = body::announced(headers, LIMITS)?.receive(body, state.patience.body).await?;
     state.report_budget.overdraw(taker, received.size());
     // Taken when all is there, or those who send slowly would keep the places.
     let _place = state

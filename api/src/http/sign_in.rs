@@ -43,7 +43,7 @@ pub(super) async fn post(
 ) -> Result<Response, Refused> {
     // Without this a page of somebody else could sign a browser in as them.
     forgery::from_here(&state, &headers)?;
-    let mut form_sent = Form::receive(&headers, body, state.body_patience).await?;
+    let mut form_sent = Form::receive(&headers, body, state.patience.body).await?;
     let to = ReturnPath::of(form_sent.text("return_to"));
     let (name, password) = (form_sent.take("username"), form_sent.take("password"));
     match state.sign_ins.user(&name, password, origin.address).await {
@@ -123,7 +123,7 @@ pub(super) async fn of_our_page(
 ) -> Result<Option<(Session, Form)>, Problem> {
     forgery::from_here(state, headers)?;
     let Some(session) = state.session(headers).await? else { return Ok(None) };
-    let form = Form::receive(headers, body, state.body_patience).await?;
+    let form = Form::receive(headers, body, state.patience.body).await?;
     if session.csrf_matches(form.text("csrf")) {
         Ok(Some((session, form)))
     } else {

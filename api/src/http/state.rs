@@ -2,20 +2,23 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::HeaderMap;
 use entity::api_token::Scope;
+use futures::FutureExt;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::{budget::Budget, cookie::Cookies, problem::Problem};
+use super::{budget::Budget, cookie::Cookies, credentials::Credentials, problem::Problem};
 use crate::{
     app::{ClientSpans, Reports, SignIns},
     auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
     clock::Clock,
-    config::ServeConfig,
+    config::{Patience, ServeConfig},
     domain::{address::Proxies, audit::Origin, public_url::PublicUrl, session::SessionLife},
+    draining::Draining,
     export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
+    live::{Live, Pass},
     store::{AccountStore, Store, SystemStore},
 };
 
@@ -26,9 +29,6 @@ const BURST_SECONDS: u32 = 10;
 /// store is held in memory.
 const MAX_REPORTS_UNDER_WAY: usize = 64;
 
-/// Names the account a request asks for, by its short name. Whoever is a member of one only has no need of it.
-const ACCOUNT: HeaderName = HeaderName::from_static("galvo-account");
-
 /// What handlers share.
 #[derive(Clone)]
 pub struct AppState {
@@ -37,12 +37,14 @@ pub struct AppState {
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
     pub(super) exports: Source,
+    pub(super) live: Live,
     pub(super) guard: Guard,
     pub(super) query_budget: Arc<Budget>,
     pub(super) report_budget: Arc<Budget>,
     pub(super) query_timeout: Duration,
-    pub(super) body_patience: Duration,
+    pub(super) patience: Patience,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) draining: Draining,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
@@ -66,6 +68,7 @@ impl AppState {
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
         config: &ServeConfig,
+        draining: Draining,
     ) -> Self {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
@@ -78,8 +81,10 @@ impl AppState {
             clock: Arc::clone(&clock),
             timeout: config.query_timeout,
         };
+        let live = Live::new(schema.clone(), store.clone(), Arc::clone(&clock), config.query_timeout);
         Self {
             system: store.system(),
+            live,
             authenticator,
             guard,
             schema,
@@ -94,7 +99,7 @@ impl AppState {
                 config.perimeter.report_bytes_per_minute_of_address,
             )),
             query_timeout: config.query_timeout,
-            body_patience: config.patience.body,
+            patience: config.patience,
             reports: Reports::new(
                 store.clone(),
                 Arc::clone(&clock),
@@ -115,15 +120,41 @@ impl AppState {
             cors_origins: config.perimeter.cors_origins.clone().into(),
             proxies: Arc::new(config.perimeter.proxies.clone()),
             clock,
+            draining,
             store,
         }
     }
 
+    /// What makes subscriptions.
+    #[must_use]
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
     /// The viewer behind a request, if the credentials are for `scope`.
     pub(super) async fn viewer(&self, headers: &HeaderMap, scope: Scope) -> Result<Viewer, Problem> {
-        let viewer = self.signed_in(headers).await?;
+        self.viewer_with(&Credentials::of(self.cookies, headers)?, scope).await
+    }
+
+    /// The viewer behind credentials, if they are for `scope`.
+    pub(super) async fn viewer_with(
+        &self,
+        credentials: &Credentials,
+        scope: Scope,
+    ) -> Result<Viewer, Problem> {
+        let viewer = self.signed_in_with(credentials).await?;
         viewer.require(scope)?;
         Ok(viewer)
+    }
+
+    /// Lets a viewer in for longer than a request, for as long as what was shown is good.
+    pub(super) fn admit(&self, viewer: Viewer, shown: &Credentials) -> Pass {
+        let (state, credentials) = (self.clone(), shown.clone());
+        let again = move || {
+            let (state, credentials) = (state.clone(), credentials.clone());
+            async move { state.signed_in_with(&credentials).await }.boxed()
+        };
+        self.live.admit(viewer, shown.digest(), Arc::new(again))
     }
 
     /// The view of somebody's account in which what they change is written down.
@@ -141,26 +172,20 @@ impl AppState {
 
     /// The viewer behind a request, whatever the credentials are for.
     pub(super) async fn signed_in(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
-        let several = |_| Problem::unauthenticated("only one Authorization header can be sent");
-        let authorization = only(headers, &header::AUTHORIZATION).map_err(several)?;
-        let several = |_| Problem::malformed("only one Galvo-Account header can be sent");
-        let account = only(headers, &ACCOUNT).map_err(several)?;
+        Ok(self.signed_in_with(&Credentials::of(self.cookies, headers)?).await?)
+    }
+
+    /// The viewer behind credentials, whatever they are for.
+    pub(super) async fn signed_in_with(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
+        let Credentials { authorization, account, session } = credentials;
+        let (authorization, account) = (authorization.as_deref(), account.as_deref());
         // Where there are credentials the cookie does not count: not even when they are wrong.
         if authorization.is_none()
-            && let Some(secret) = self.cookies.session(headers)
+            && let Some(secret) = session
         {
-            let session = self.sessions.find(secret).await?.ok_or(AuthError::NoSession)?;
-            return Ok(self.authenticator.viewer_of(&session, account).await?);
+            let session = self.sessions.find(secret.clone()).await?.ok_or(AuthError::NoSession)?;
+            return self.authenticator.viewer_of(&session, account).await;
         }
-        Ok(self.authenticator.viewer(Shown { authorization, account }).await?)
+        self.authenticator.viewer(Shown { authorization, account }).await
     }
-}
-
-/// There are several headers of one name. Which of them would count is a matter of taste, and proxies have others.
-struct Several;
-
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Several> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next().map(HeaderValue::as_bytes);
-    if values.next().is_none() { Ok(value) } else { Err(Several) }
 }

@@ -1,7 +1,8 @@
 //! Connections: how many there are at a time, and how long a client may take over what is expected of it.
 //!
 //! HTTP/1.1 only. Each connection is then one request at a time, so that their number bounds what is under way; a proxy
-//! in front may speak what it likes to its clients. How long a body may take is for whoever reads it.
+//! in front may speak what it likes to its clients. How long a body may take is for whoever reads it. A connection that was
+//! upgraded is still one, and keeps its place until it ends.
 
 use std::{
     convert::Infallible,
@@ -19,7 +20,7 @@ use axum::{
     Router,
     body::{Body, Bytes, HttpBody},
     extract::{ConnectInfo, Request},
-    http::{HeaderValue, header},
+    http::{HeaderValue, StatusCode, header},
     response::Response,
     serve::Listener,
 };
@@ -28,19 +29,16 @@ use hyper::{
     server::conn::http1,
     service::service_fn,
 };
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Sleep, sleep},
 };
 use tower::ServiceExt;
 
-use crate::config::Patience;
+use crate::{config::Patience, draining::Draining};
 
 /// Bytes of a connection that are read ahead; a request's head must fit. Addresses end at 64 KiB.
 const BUFFER: usize = 128 << 10;
@@ -48,7 +46,7 @@ const BUFFER: usize = 128 << 10;
 /// Bytes that are still taken of a request that was answered before it was read.
 const UNREAD: usize = 64 << 20;
 
-/// Serves until `stopped`, then takes no new connections, and returns when the requests under way have been answered.
+/// Serves until the server stops, then takes no new connections, and returns when the requests under way have been answered.
 ///
 /// More connections than `max_connections` wait in the system's queue.
 pub(crate) async fn serve(
@@ -56,13 +54,12 @@ pub(crate) async fn serve(
     router: Router,
     max_connections: usize,
     patience: Patience,
-    stopped: impl Future<Output = ()>,
+    draining: Draining,
 ) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience.idle).max_buf_size(BUFFER);
     let places = Arc::new(Semaphore::new(max_connections));
-    let connections = GracefulShutdown::new();
-    let mut stopped = pin!(stopped);
+    let mut stopped = pin!(draining.clone().begun());
     loop {
         let next = async {
             let place = Arc::clone(&places).acquire_owned().await.expect("nobody closes it");
@@ -79,18 +76,28 @@ pub(crate) async fn serve(
             let (router, turns) = (router.clone(), turns.clone());
             service_fn(move |request| answer(router.clone(), request, peer, turns.begin()))
         };
-        let stream = TokioIo::new(PatientStream::new(stream, turns, patience));
-        let connection = connections.watch(http.serve_connection(stream, service));
+        let stream = TokioIo::new(PatientStream::new(stream, turns, patience, place));
+        let connection = http.serve_connection(stream, service).with_upgrades();
+        let stopping = draining.clone().begun();
         tokio::spawn(async move {
+            let mut connection = pin!(connection);
+            let ended = tokio::select! {
+                ended = &mut connection => ended,
+                () = stopping => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
             // What ends a connection early is the client's doing.
-            if let Err(error) = connection.await {
+            if let Err(error) = ended {
                 tracing::trace!(%error, "a connection ended early");
             }
-            drop(place);
         });
     }
     drop(listener);
-    connections.shutdown().await;
+    // Each has its place until it ends.
+    let all = u32::try_from(max_connections).unwrap_or(u32::MAX);
+    let _ = places.acquire_many(all).await;
 }
 
 /// Answers a request. Where its body was not read to the end, the connection ends with the answer, which says so: the client
@@ -109,7 +116,7 @@ async fn answer(
         turn.0.unread.store(true, Ordering::Relaxed);
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    drop(turn);
+    turn.end(response.status());
     Ok(response)
 }
 
@@ -147,7 +154,8 @@ impl HttpBody for WatchedBody {
 /// Whose turn it is on a connection.
 #[derive(Clone, Default)]
 struct Turns {
-    /// Odd while a request is answered, even while the client is to send the next one.
+    /// Odd while a request is answered, even while the client is to send the next one. After an upgrade there is none, and
+    /// it stays odd.
     count: Arc<AtomicUsize>,
     /// Whether a request was answered that was not read to its end, after which there are no others.
     unread: Arc<AtomicBool>,
@@ -166,6 +174,15 @@ impl Turns {
 }
 
 struct Turn(Turns);
+
+impl Turn {
+    /// The answer is there, with this status.
+    fn end(self, status: StatusCode) {
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            self.0.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
 
 impl Drop for Turn {
     fn drop(&mut self) {
@@ -191,10 +208,12 @@ struct PatientStream {
     unread: Option<Pin<Box<Sleep>>>,
     /// How much of that there was.
     unread_bytes: usize,
+    /// Its place among the connections there may be.
+    _place: OwnedSemaphorePermit,
 }
 
 impl PatientStream {
-    fn new(stream: TcpStream, turns: Turns, patience: Patience) -> Self {
+    fn new(stream: TcpStream, turns: Turns, patience: Patience, place: OwnedSemaphorePermit) -> Self {
         // Where it cannot be set answers come later, and come.
         let _ = stream.set_nodelay(true);
         let head = Some(Box::pin(sleep(patience.head)));
@@ -207,6 +226,7 @@ impl PatientStream {
             answer: None,
             unread: None,
             unread_bytes: 0,
+            _place: place,
         }
     }
 

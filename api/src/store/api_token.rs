@@ -202,6 +202,7 @@ impl AccountStore {
             .filter(Column::RevokedAt.is_null())
             .exec(&self.writes())
             .await?;
+        self.announce_access();
         Ok(())
     }
 }

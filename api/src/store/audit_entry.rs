@@ -143,6 +143,12 @@ impl AccountStore {
         Ok(())
     }
 
+    /// Whether something was decrypted that is to be written down.
+    pub(crate) fn read_what_is_audited(&self) -> bool {
+        let decrypted = self.decrypted();
+        [&decrypted.snippets, &decrypted.profiles].iter().any(|count| count.load(Ordering::Relaxed) > 0)
+    }
+
     /// A page of what was done.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Clusters: one row per scheduler, written by every report.
 
+use std::collections::HashSet;
+
 use entity::{
     Timestamp,
     audit_entry::Action,
@@ -16,6 +18,7 @@ use sea_orm::{
 use serde_json::json;
 
 use super::{
+    arrival::{LATE_MS, next_change},
     cluster_filter::ClusterFilter,
     data_policy,
     error::StoreError,
@@ -189,6 +192,33 @@ impl AccountStore {
         Ok(self.select::<Entity>().filter(Column::Id.is_in(ids.iter().copied())).all(&self.reads()).await?)
     }
 
+    /// Those of some clusters that pass the filter, or would but for what changes by itself, in no particular order, and
+    /// whether they do.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.cluster.passing", skip_all)]
+    pub async fn passing_clusters(
+        &self,
+        filter: &ClusterFilter,
+        ids: &[ClusterId],
+    ) -> Result<Vec<(Model, bool)>, StoreError> {
+        let lasting = filter.lasting();
+        let among = |filter| self.filtered_clusters(filter).filter(Column::Id.is_in(ids.iter().copied()));
+        let rows = among(&lasting).all(&self.reads()).await?;
+        if lasting == *filter || rows.is_empty() {
+            return Ok(rows.into_iter().map(|row| (row, true)).collect());
+        }
+        let passing: Vec<ClusterId> =
+            among(filter).select_only().column(Column::Id).into_tuple().all(&self.reads()).await?;
+        let passing: HashSet<ClusterId> = passing.into_iter().collect();
+        let passes = |row: Model| {
+            let passes = passing.contains(&row.id);
+            (row, passes)
+        };
+        Ok(rows.into_iter().map(passes).collect())
+    }
+
     /// Says what the account wants of a cluster; `None` when there is no such cluster.
     ///
     /// # Errors
@@ -198,17 +228,23 @@ impl AccountStore {
         &self,
         id: ClusterId,
         state: DesiredState,
+        now: Timestamp,
     ) -> Result<Option<Model>, StoreError> {
         self.write(move |store| {
             Box::pin(async move {
                 let update = store.update::<Entity>().col_expr(Column::DesiredState, Expr::val(state));
+                let update = update.col_expr(Column::ChangedAt, next_change(now));
                 let updated = update.filter(Column::Id.eq(id)).exec(&store.writes()).await?;
                 if updated.rows_affected > 0 {
                     let detail = json!({ "state": state.to_value() });
                     let entry = Entry::done(Action::SetDesiredState, Target::Cluster(id), detail);
                     store.audit(entry).await?;
                 }
-                Ok(store.select::<Entity>().filter(Column::Id.eq(id)).one(&store.writes()).await?)
+                let row = store.select::<Entity>().filter(Column::Id.eq(id)).one(&store.writes()).await?;
+                if let Some(row) = &row {
+                    store.announce_decision(id, row.changed_at);
+                }
+                Ok(row)
             })
         })
         .await
@@ -245,6 +281,8 @@ impl AccountStore {
             last_seen_at: now,
             complete_until: complete_until(NOTHING, report),
             receipt: receipt(&Receipt::default(), accepted, &report.receipt),
+            changed_at: now.timestamp_millis(),
+            late_at: if is_late(report, now.timestamp_millis()) { now.timestamp_millis() } else { 0 },
         };
         // Without a target, because either unique key may be the one that is taken.
         let add_or_nothing = OnConflict::new().do_nothing().to_owned();
@@ -252,16 +290,18 @@ impl AccountStore {
     }
 
     /// Writes what a report says over the cluster `known`, unless a newer one was there before; that the
-    /// scheduler was heard of counts in any case.
+    /// scheduler was heard of counts in any case, and that its `arrival` changed something.
     pub(crate) async fn update_cluster(
         &self,
         known: Model,
         now: Timestamp,
+        arrival: i64,
         report: &Report,
         accepted: &Accepted,
     ) -> Result<(), StoreError> {
         let last_seen_at = Timestamp::from(known.last_seen_at.0.max(now.0));
         let complete_until = complete_until(known.complete_until, report);
+        let late_at = if is_late(report, arrival) { arrival } else { known.late_at };
         let row = if report.sequence.get() > known.sequence {
             let Model { account_id, id, user_id, desired_state, first_seen_at, .. } = known;
             let receipt = receipt(&known.receipt, accepted, &report.receipt);
@@ -274,10 +314,12 @@ impl AccountStore {
                 last_seen_at,
                 complete_until,
                 receipt,
+                changed_at: arrival,
+                late_at,
             };
             row(kept, report)
         } else {
-            Model { last_seen_at, complete_until, ..known }
+            Model { last_seen_at, complete_until, changed_at: arrival, late_at, ..known }
         };
         self.update::<Entity>()
             .filter(Column::Id.eq(row.id))
@@ -306,6 +348,13 @@ struct Kept {
     last_seen_at: Timestamp,
     complete_until: i64,
     receipt: Receipt,
+    changed_at: i64,
+    late_at: i64,
+}
+
+/// Whether a report brings something that happened so long before it that nobody would look there for what is new.
+fn is_late(report: &Report, arrival: i64) -> bool {
+    report.oldest().is_some_and(|oldest| oldest < arrival - LATE_MS)
 }
 
 /// The sequence up to which an unknown cluster's reports are complete.
@@ -368,5 +417,7 @@ fn row(kept: Kept, report: &Report) -> Model {
         environment_id: cluster.environment_id,
         dropped: Counts(dropped.counts()),
         receipt: kept.receipt,
+        changed_at: kept.changed_at,
+        late_at: kept.late_at,
     }
 }

@@ -125,6 +125,19 @@ whole_totals!(
 const HALF: i64 = 1 << 32;
 
 impl ClusterFilter {
+    /// The same filter without what a cluster may begin or cease to pass by itself.
+    pub(super) fn lasting(&self) -> Self {
+        Self {
+            states: None,
+            ended_in: (None, None),
+            idle_for_ms: None,
+            lasting_ms: None,
+            has_errors: None,
+            cost: None,
+            ..self.clone()
+        }
+    }
+
     /// The same filter for a page behind or in front of a position, without what the position says already.
     pub(super) fn behind(&self, sort: ClusterSort, request: &PageRequest) -> Self {
         let mut filter = self.clone();

@@ -52,7 +52,7 @@ impl AccountStore {
         self.write(move |store| {
             let text = text.clone();
             Box::pin(async move {
-                let Some(row) = store.cluster_to_write_on(cluster).await? else { return Ok(None) };
+                let Some(row) = store.cluster_to_write_on(cluster, now).await? else { return Ok(None) };
                 // The text is encrypted where it lies, and nowhere else.
                 let detail = json!({ "characters": text.chars().count() });
                 let entry = Entry::done(Action::SetClusterNotes, Target::Cluster(cluster), detail);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use entity::{
+    Timestamp,
     audit_entry::Action,
     cluster,
     cluster_tag::{Column, Entity, Model},
@@ -101,11 +102,12 @@ impl AccountStore {
         &self,
         cluster: ClusterId,
         tags: Vec<Tag>,
+        now: Timestamp,
     ) -> Result<Option<cluster::Model>, StoreError> {
         self.write(move |store| {
             let tags = tags.clone();
             Box::pin(async move {
-                let Some(row) = store.cluster_to_write_on(cluster).await? else { return Ok(None) };
+                let Some(row) = store.cluster_to_write_on(cluster, now).await? else { return Ok(None) };
                 store.delete::<Entity>().filter(Column::ClusterId.eq(cluster)).exec(&store.writes()).await?;
                 let written = tags.iter().map(|tag| match tag.value() {
                     Some(value) => format!("{}={value}", tag.key()),
@@ -127,12 +129,17 @@ impl AccountStore {
         .await
     }
 
-    /// A cluster that people write on, held against others who do until the transaction ends.
+    /// A cluster that people write on now, held against others who do until the transaction ends.
     pub(super) async fn cluster_to_write_on(
         &self,
         cluster: ClusterId,
+        now: Timestamp,
     ) -> Result<Option<cluster::Model>, StoreError> {
         let select = self.select::<cluster::Entity>().filter(cluster::Column::Id.eq(cluster));
-        Ok(select.lock_exclusive().one(&self.writes()).await?)
+        let row = select.lock_exclusive().one(&self.writes()).await?;
+        if let Some(row) = &row {
+            self.touch_cluster(row, now).await?;
+        }
+        Ok(row)
     }
 }

@@ -16,6 +16,7 @@ use sea_orm::{
 
 use super::{
     account_list::{TimeRange, unsaid},
+    arrival::{Arrivals, arrived},
     cluster_filter::ClusterFilter,
     code_snippet::stacks,
     error::StoreError,
@@ -33,6 +34,8 @@ pub enum ComputationSort {
     NewestFirst,
     /// The same over all clusters.
     NewestOfAllFirst,
+    /// In the order in which they became as they are.
+    AsArrived,
 }
 
 impl Sort for ComputationSort {
@@ -42,6 +45,7 @@ impl Sort for ComputationSort {
         match self {
             Self::NewestFirst => "started_at:desc",
             Self::NewestOfAllFirst => "started_at,cluster_id:desc",
+            Self::AsArrived => "arrived_at:asc",
         }
     }
 
@@ -49,17 +53,20 @@ impl Sort for ComputationSort {
         match self {
             Self::NewestFirst => vec![Column::StartedAt, Column::Id],
             Self::NewestOfAllFirst => vec![Column::StartedAt, Column::ClusterId, Column::Id],
+            Self::AsArrived => vec![Column::ArrivedAt, Column::ClusterId, Column::StartedAt, Column::Id],
         }
     }
 
     fn descending(self) -> bool {
-        true
+        self != Self::AsArrived
     }
 
     fn accepts(self, key: &Key) -> bool {
         match self {
             Self::NewestFirst => key.is_time_in_cluster(),
             Self::NewestOfAllFirst => key.is_time_in_account(),
+            // Streams have cursors of their own.
+            Self::AsArrived => false,
         }
     }
 
@@ -67,6 +74,7 @@ impl Sort for ComputationSort {
         match self {
             Self::NewestFirst => Key::time_in_cluster(row.started_at, row.id),
             Self::NewestOfAllFirst => Key::time_in_account(row.started_at, row.cluster_id, row.id),
+            Self::AsArrived => Key::arrival(row.arrived_at, row.cluster_id, row.started_at, row.id),
         }
     }
 }
@@ -214,10 +222,29 @@ impl AccountStore {
         Ok(self.select::<Entity>().filter(one_of).all(&self.reads()).await?)
     }
 
+    /// Computations that arrived, as new ones or changed, in that order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.computation.arrived", skip_all)]
+    pub async fn arrived_computations(
+        &self,
+        of: &AccountComputations,
+        arrivals: &[Arrivals],
+        limit: u64,
+    ) -> Result<Vec<Model>, StoreError> {
+        let columns = (Column::ArrivedAt, Column::ClusterId, Column::StartedAt, Column::Id);
+        // What changes now may have begun at any time.
+        let arrivals: Vec<_> = arrivals.iter().map(|of| Arrivals { since: None, ..*of }).collect();
+        let condition = self.account_computations(of).add(arrived(&arrivals, columns));
+        self.as_arrived(condition, ComputationSort::AsArrived, limit).await
+    }
+
     /// Writes what a report says of computations, and the links it names.
     pub(crate) async fn record_computations(
         &self,
         cluster: ClusterId,
+        arrival: i64,
         sequence: i64,
         reports: &[ComputationReport],
     ) -> Result<(), StoreError> {
@@ -233,6 +260,7 @@ impl AccountStore {
             stopped_at: report.stopped_at.map(UnixTime::timestamp),
             span_ids: SpanIds(report.span_ids.to_vec()),
             code: stacks(&report.code),
+            arrived_at: arrival,
         });
         self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
         let links = reports.values().flat_map(|report| {

@@ -33,7 +33,11 @@ use super::{
     scoped::{AccountStore, Pools},
     user::UserStore,
 };
-use crate::{auth::Viewer, key_ring::KeyRing};
+use crate::{
+    auth::Viewer,
+    bus::{Bus, InProcess},
+    key_ring::KeyRing,
+};
 
 /// How long a request waits for a connection before it is told to come back later.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -109,6 +113,7 @@ impl fmt::Debug for StoreUrl {
 pub struct Store {
     system: SystemStore,
     keys: KeyRing,
+    bus: Arc<dyn Bus>,
 }
 
 /// Why the schema could not be brought up to date.
@@ -155,7 +160,12 @@ impl Store {
     /// The view of the account the viewer signed in to. There is no other way to get one.
     #[must_use]
     pub fn for_viewer(&self, viewer: &Viewer) -> AccountStore {
-        AccountStore::new(self.system.pools.clone(), viewer.account_id(), self.keys.clone())
+        AccountStore::new(
+            self.system.pools.clone(),
+            viewer.account_id(),
+            self.keys.clone(),
+            Arc::clone(&self.bus),
+        )
     }
 
     /// The view of the viewer's user on their own accounts, as far as the credentials open them; none if these are not the
@@ -171,6 +181,18 @@ impl Store {
     #[must_use]
     pub fn system(&self) -> SystemStore {
         self.system.clone()
+    }
+
+    /// The same database, whose changes are told on a bus.
+    #[must_use]
+    pub fn with_bus(self, bus: Arc<dyn Bus>) -> Self {
+        Self { bus, ..self }
+    }
+
+    /// Where its changes are told.
+    #[must_use]
+    pub fn bus(&self) -> &Arc<dyn Bus> {
+        &self.bus
     }
 
     /// The keys its texts are encrypted with.
@@ -226,7 +248,7 @@ impl SystemStore {
     /// The same database for accounts, whose texts these keys encrypt.
     #[must_use]
     pub fn with_keys(self, keys: impl Into<KeyRing>) -> Store {
-        Store { system: self, keys: keys.into() }
+        Store { system: self, keys: keys.into(), bus: Arc::new(InProcess::default()) }
     }
 }
 

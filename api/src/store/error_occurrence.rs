@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     account_list::{TimeRange, unsaid},
+    arrival::{Arrivals, arrived},
     cluster_filter::ClusterFilter,
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
@@ -37,6 +38,8 @@ pub enum ErrorSort {
     NewestOfAllFirst,
     /// The error that happened last by the schedulers' clocks comes first, over all clusters.
     LatestOfAllFirst,
+    /// In the order in which they arrived.
+    AsArrived,
 }
 
 impl Sort for ErrorSort {
@@ -47,6 +50,7 @@ impl Sort for ErrorSort {
             Self::NewestFirst => "id:desc",
             Self::NewestOfAllFirst => "id,cluster_id:desc",
             Self::LatestOfAllFirst => "occurred_at,cluster_id:desc",
+            Self::AsArrived => "arrived_at:asc",
         }
     }
 
@@ -55,11 +59,12 @@ impl Sort for ErrorSort {
             Self::NewestFirst => vec![Column::Id],
             Self::NewestOfAllFirst => vec![Column::Id, Column::ClusterId],
             Self::LatestOfAllFirst => vec![Column::OccurredAt, Column::ClusterId, Column::Id],
+            Self::AsArrived => vec![Column::ArrivedAt, Column::ClusterId, Column::OccurredAt, Column::Id],
         }
     }
 
     fn descending(self) -> bool {
-        true
+        self != Self::AsArrived
     }
 
     fn accepts(self, key: &Key) -> bool {
@@ -67,6 +72,8 @@ impl Sort for ErrorSort {
             Self::NewestFirst => matches!(key.0[..], [KeyPart::Uuid(_)]),
             Self::NewestOfAllFirst => matches!(key.0[..], [KeyPart::Uuid(_), KeyPart::Integer(_)]),
             Self::LatestOfAllFirst => key.is_time_in_account(),
+            // Streams have cursors of their own.
+            Self::AsArrived => false,
         }
     }
 
@@ -75,6 +82,7 @@ impl Sort for ErrorSort {
             Self::NewestFirst => Key(vec![row.id.into()]),
             Self::NewestOfAllFirst => Key(vec![row.id.into(), row.cluster_id.into()]),
             Self::LatestOfAllFirst => Key::time_in_account(row.occurred_at, row.cluster_id, row.id),
+            Self::AsArrived => Key::arrival(row.arrived_at, row.cluster_id, row.occurred_at, row.id),
         }
     }
 }
@@ -157,10 +165,29 @@ impl AccountStore {
         let errors = PageRequest { limit: ERRORS_PER_SEARCH, ..request.clone() };
         let page = search(&self.reads(), select, condition, sort, &errors).await?;
         // What cannot be read is not what was searched for.
-        Ok(page.search(request, |row| {
-            let text = self.error_text(row).unwrap_or_default();
-            [text.message, text.traceback].iter().any(|text| text.to_lowercase().contains(&words))
-        }))
+        Ok(page.search(request, |row| self.error_contains(row, &words)))
+    }
+
+    /// Whether the texts of an error can be read and contain some words, which are in lower case.
+    pub(crate) fn error_contains(&self, row: &Model, words: &str) -> bool {
+        let text = self.error_text(row).unwrap_or_default();
+        [text.message, text.traceback].iter().any(|text| text.to_lowercase().contains(words))
+    }
+
+    /// Errors that arrived, in that order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.error_occurrence.arrived", skip_all)]
+    pub async fn arrived_errors(
+        &self,
+        of: &AccountErrors,
+        arrivals: &[Arrivals],
+        limit: u64,
+    ) -> Result<Vec<Model>, StoreError> {
+        let columns = (Column::ArrivedAt, Column::ClusterId, Column::OccurredAt, Column::Id);
+        let condition = self.account_errors(of).add(arrived(arrivals, columns));
+        self.as_arrived(condition, ErrorSort::AsArrived, limit).await
     }
 
     /// How many errors of all clusters a filter passes.
@@ -325,6 +352,7 @@ impl AccountStore {
     pub(crate) async fn record_errors(
         &self,
         cluster: ClusterId,
+        arrival: i64,
         reports: &[ErrorReport],
     ) -> Result<(), StoreError> {
         // By identifier: transactions must lock in one order.
@@ -353,6 +381,7 @@ impl AccountStore {
                 group_id: Some(Fingerprint::of(report).group),
                 key_id: sealed.key_id,
                 sealed: Some(sealed.bytes),
+                arrived_at: arrival,
             }
         });
         self.insert::<Entity>(rows.collect(), &first_wins::<Entity>()).await?;

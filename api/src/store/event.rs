@@ -17,6 +17,7 @@ use sea_orm::{
 
 use super::{
     account_list::{TimeRange, unsaid},
+    arrival::{Arrivals, arrived},
     cluster_filter::ClusterFilter,
     error::StoreError,
     page::{self, Key, PLACE, Page, PageRequest, Sort},
@@ -33,6 +34,8 @@ pub enum EventSort {
     OldestFirst,
     /// The same over all clusters.
     OldestOfAllFirst,
+    /// In the order in which they arrived.
+    AsArrived,
 }
 
 impl Sort for EventSort {
@@ -42,6 +45,7 @@ impl Sort for EventSort {
         match self {
             Self::OldestFirst => "occurred_at:asc",
             Self::OldestOfAllFirst => "occurred_at,cluster_id:asc",
+            Self::AsArrived => "arrived_at:asc",
         }
     }
 
@@ -49,6 +53,7 @@ impl Sort for EventSort {
         match self {
             Self::OldestFirst => vec![Column::OccurredAt, Column::Id],
             Self::OldestOfAllFirst => vec![Column::OccurredAt, Column::ClusterId, Column::Id],
+            Self::AsArrived => vec![Column::ArrivedAt, Column::ClusterId, Column::OccurredAt, Column::Id],
         }
     }
 
@@ -60,6 +65,8 @@ impl Sort for EventSort {
         match self {
             Self::OldestFirst => key.is_time_in_cluster(),
             Self::OldestOfAllFirst => key.is_time_in_account(),
+            // Streams have cursors of their own.
+            Self::AsArrived => false,
         }
     }
 
@@ -67,6 +74,7 @@ impl Sort for EventSort {
         match self {
             Self::OldestFirst => Key::time_in_cluster(row.occurred_at, row.id),
             Self::OldestOfAllFirst => Key::time_in_account(row.occurred_at, row.cluster_id, row.id),
+            Self::AsArrived => Key::arrival(row.arrived_at, row.cluster_id, row.occurred_at, row.id),
         }
     }
 }
@@ -232,10 +240,28 @@ impl AccountStore {
         Ok(counts)
     }
 
+    /// Events that arrived, in that order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.event.arrived", skip_all)]
+    pub async fn arrived_events(
+        &self,
+        of: &AccountEvents,
+        arrivals: &[Arrivals],
+        limit: u64,
+    ) -> Result<Vec<Model>, StoreError> {
+        let columns = (Column::ArrivedAt, Column::ClusterId, Column::OccurredAt, Column::Id);
+        let of_clusters = self.of_clusters(&of.clusters, Column::ClusterId);
+        let condition = of.condition().add_option(of_clusters).add(arrived(arrivals, columns));
+        self.as_arrived(condition, EventSort::AsArrived, limit).await
+    }
+
     /// Writes the events of a report.
     pub(crate) async fn record_events(
         &self,
         cluster: ClusterId,
+        arrival: i64,
         reports: &[EventReport],
     ) -> Result<(), StoreError> {
         // By key: transactions must lock in one order.
@@ -247,6 +273,7 @@ impl AccountStore {
             topic: report.topic.as_str().to_owned(),
             worker_id: report.worker_id,
             data: report.data.as_str().to_owned(),
+            arrived_at: arrival,
         });
         let rows: BTreeMap<_, _> = rows.map(|row| ((row.occurred_at, row.id), row)).collect();
         self.insert::<Entity>(rows.into_values().collect(), &first_wins::<Entity>()).await?;

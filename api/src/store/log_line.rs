@@ -10,6 +10,7 @@ use sea_orm::{ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect};
 
 use super::{
     account_list::{TimeRange, unsaid},
+    arrival::{Arrivals, arrived},
     cluster_filter::ClusterFilter,
     error::StoreError,
     page::{self, End, Key, Page, PageRequest, Sort},
@@ -33,6 +34,8 @@ pub enum LogSort {
     OldestFirst,
     /// The same over all clusters.
     OldestOfAllFirst,
+    /// In the order in which they arrived.
+    AsArrived,
 }
 
 impl Sort for LogSort {
@@ -42,6 +45,7 @@ impl Sort for LogSort {
         match self {
             Self::OldestFirst => "logged_at:asc",
             Self::OldestOfAllFirst => "logged_at,cluster_id:asc",
+            Self::AsArrived => "arrived_at:asc",
         }
     }
 
@@ -49,6 +53,7 @@ impl Sort for LogSort {
         match self {
             Self::OldestFirst => vec![Column::LoggedAt, Column::Id],
             Self::OldestOfAllFirst => vec![Column::LoggedAt, Column::ClusterId, Column::Id],
+            Self::AsArrived => vec![Column::ArrivedAt, Column::ClusterId, Column::LoggedAt, Column::Id],
         }
     }
 
@@ -60,6 +65,8 @@ impl Sort for LogSort {
         match self {
             Self::OldestFirst => key.is_time_in_cluster(),
             Self::OldestOfAllFirst => key.is_time_in_account(),
+            // Streams have cursors of their own.
+            Self::AsArrived => false,
         }
     }
 
@@ -67,6 +74,7 @@ impl Sort for LogSort {
         match self {
             Self::OldestFirst => Key::time_in_cluster(row.logged_at, row.id),
             Self::OldestOfAllFirst => Key::time_in_account(row.logged_at, row.cluster_id, row.id),
+            Self::AsArrived => Key::arrival(row.arrived_at, row.cluster_id, row.logged_at, row.id),
         }
     }
 }
@@ -229,9 +237,28 @@ impl AccountStore {
     fn with_words(&self, page: Page<Model>, words: &str, request: &PageRequest) -> Page<Model> {
         let words = words.to_lowercase();
         // What cannot be read is not what was searched for.
-        page.search(request, |row| {
-            self.log_message(row).is_ok_and(|message| message.to_lowercase().contains(&words))
-        })
+        page.search(request, |row| self.log_contains(row, &words))
+    }
+
+    /// Whether a line can be read and contains some words, which are in lower case.
+    pub(crate) fn log_contains(&self, row: &Model, words: &str) -> bool {
+        self.log_message(row).is_ok_and(|message| message.to_lowercase().contains(words))
+    }
+
+    /// Lines that arrived, in that order.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.log_line.arrived", skip_all)]
+    pub async fn arrived_logs(
+        &self,
+        of: &AccountLogs,
+        arrivals: &[Arrivals],
+        limit: u64,
+    ) -> Result<Vec<Model>, StoreError> {
+        let columns = (Column::ArrivedAt, Column::ClusterId, Column::LoggedAt, Column::Id);
+        let condition = self.account_logs(of).add(arrived(arrivals, columns));
+        self.as_arrived(condition, LogSort::AsArrived, limit).await
     }
 
     /// The last `count` lines of each worker, or of its nanny, in the order they were written.
@@ -275,6 +302,7 @@ impl AccountStore {
     pub(crate) async fn record_logs(
         &self,
         cluster: ClusterId,
+        arrival: i64,
         reports: &[LogReport],
     ) -> Result<(), StoreError> {
         // By key: transactions must lock in one order.
@@ -294,6 +322,7 @@ impl AccountStore {
                 repeated: report.repeated.get(),
                 key_id: sealed.key_id,
                 sealed: sealed.bytes,
+                arrived_at: arrival,
             }
         });
         let rows: BTreeMap<_, _> = rows.map(|row| ((row.logged_at, row.id), row)).collect();

@@ -134,6 +134,7 @@ impl AccountStore {
             .col_expr(Column::Role, Expr::val(grant.role))
             .col_expr(Column::EndsAt, Expr::val(grant.ends_at));
         update.filter(Column::UserId.eq(user)).exec(&self.writes()).await?;
+        self.announce_access();
         Ok(())
     }
 
@@ -143,6 +144,7 @@ impl AccountStore {
         self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.writes()).await?;
         let removed = removed_member::Model { account_id: self.account_id(), user_id: user, removed_at: now };
         self.insert::<removed_member::Entity>(vec![removed], &replace::<removed_member::Entity>()).await?;
+        self.announce_access();
         Ok(())
     }
 }

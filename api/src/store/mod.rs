@@ -5,6 +5,7 @@
 
 mod account_list;
 mod api_token;
+mod arrival;
 mod audit_entry;
 mod baseline;
 mod client;
@@ -63,6 +64,7 @@ mod worker;
 
 pub use account_list::TimeRange;
 pub use api_token::{ApiTokenSort, Credentials};
+pub use arrival::{Arrivals, ChangedCluster};
 pub use audit_entry::{AuditFilter, AuditSort};
 pub use baseline::Beginning;
 pub use client::ClientSort;

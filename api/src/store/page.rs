@@ -60,6 +60,16 @@ impl Key {
         Self(vec![time.into(), cluster.into(), id.into()])
     }
 
+    /// Of a row with a time, among those that arrived.
+    pub(super) fn arrival(
+        arrived_at: i64,
+        cluster: ClusterId,
+        time: impl Into<KeyPart>,
+        id: impl Into<KeyPart>,
+    ) -> Self {
+        Self(vec![KeyPart::Integer(arrived_at), cluster.into(), time.into(), id.into()])
+    }
+
     /// Whether it has the parts of [`Self::time_in_cluster`]: cursors come from outside.
     pub(super) fn is_time_in_cluster(&self) -> bool {
         matches!(self.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])

@@ -1,7 +1,10 @@
 //! The database as one account sees it: the only place where statements on tenant tables are born.
 #![expect(clippy::disallowed_methods, reason = "this is the place the other modules are sent to")]
 
-use std::sync::Arc;
+use std::{
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use entity::{AccountOwned, ids::AccountId};
 use futures::future::BoxFuture;
@@ -11,7 +14,11 @@ use sea_orm::{
 };
 
 use super::{audit_entry::Decrypted, connect::IMMEDIATE, error::StoreError};
-use crate::{domain::audit::Actor, key_ring::KeyRing};
+use crate::{
+    bus::{Bus, Notice},
+    domain::audit::Actor,
+    key_ring::KeyRing,
+};
 
 /// How often a transaction that collided with another is tried in all.
 const ATTEMPTS: u32 = 4;
@@ -53,11 +60,33 @@ pub struct AccountStore {
     keys: KeyRing,
     actor: Option<Arc<Actor>>,
     decrypted: Arc<Decrypted>,
+    bus: Arc<dyn Bus>,
+    /// What a transaction changed, to be told once it is committed.
+    news: Arc<Mutex<News>>,
+}
+
+/// What those who watch the account are to be told.
+#[derive(Debug, Default)]
+struct News {
+    clusters: Vec<Notice>,
+    access: bool,
+}
+
+impl News {
+    fn tell(self, account: AccountId, bus: &dyn Bus) {
+        for notice in self.clusters {
+            bus.publish(account, notice);
+        }
+        if self.access {
+            bus.publish_access(account);
+        }
+    }
 }
 
 impl AccountStore {
-    pub(super) fn new(pools: Pools, account: AccountId, keys: KeyRing) -> Self {
-        Self { handle: Handle::Pools(pools), account, keys, actor: None, decrypted: Arc::default() }
+    pub(super) fn new(pools: Pools, account: AccountId, keys: KeyRing, bus: Arc<dyn Bus>) -> Self {
+        let (actor, decrypted, news) = (None, Arc::default(), Arc::default());
+        Self { handle: Handle::Pools(pools), account, keys, actor, decrypted, bus, news }
     }
 
     /// The same view for somebody who may change the account, or read what is written down when it is read. Without one
@@ -75,6 +104,28 @@ impl AccountStore {
     /// What was decrypted for who acts.
     pub(super) fn decrypted(&self) -> &Decrypted {
         &self.decrypted
+    }
+
+    /// Tells those who watch the account that one of its clusters changed: after the commit, and only then.
+    pub(crate) fn announce(&self, notice: Notice) {
+        self.with_news(|news| news.clusters.push(notice));
+    }
+
+    /// Tells them that it changed who may see the account.
+    pub(crate) fn announce_access(&self) {
+        self.with_news(|news| news.access = true);
+    }
+
+    fn with_news(&self, add: impl FnOnce(&mut News)) {
+        match self.handle {
+            Handle::Transaction(_) => add(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner)),
+            // There is no transaction: each statement is committed when it returns.
+            Handle::Pools(_) => {
+                let mut news = News::default();
+                add(&mut news);
+                news.tell(self.account, &*self.bus);
+            }
+        }
     }
 
     /// The account this is the view of.
@@ -180,12 +231,19 @@ async fn in_transaction<T>(
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
     let transaction = Arc::new(writer.begin_with_options(IMMEDIATE).await?);
-    let scope = AccountStore { handle: Handle::Transaction(Arc::clone(&transaction)), ..view.clone() };
+    let news: Arc<Mutex<News>> = Arc::default();
+    let scope = AccountStore {
+        handle: Handle::Transaction(Arc::clone(&transaction)),
+        news: Arc::clone(&news),
+        ..view.clone()
+    };
     let outcome = operation(scope).await;
     let transaction = Arc::into_inner(transaction).expect("the operation that held the scope has ended");
     match outcome {
         Ok(value) => {
             transaction.commit().await?;
+            let news = mem::take(&mut *news.lock().unwrap_or_else(PoisonError::into_inner));
+            news.tell(view.account, &*view.bus);
             Ok(value)
         }
         Err(error) => {

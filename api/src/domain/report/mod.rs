@@ -163,6 +163,17 @@ impl Report {
     }
 }
 
+impl Report {
+    /// When the oldest of its events, errors and log lines happened, in milliseconds since 1970; none if it has none.
+    #[must_use]
+    pub fn oldest(&self) -> Option<i64> {
+        let events = self.events.iter().map(|event| event.at);
+        let errors = self.errors.iter().map(|error| error.at);
+        let logs = self.logs.iter().map(|line| line.at);
+        events.chain(errors).chain(logs).map(|at| at.timestamp().timestamp_millis()).min()
+    }
+}
+
 /// The version of the wire format.
 #[derive(Clone, Copy, Debug)]
 pub struct Version;

@@ -1,0 +1,327 @@
+//! Subscriptions that ask for the same: read once, written once.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    mem,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_graphql::{Response, ServerError};
+use axum::body::Bytes;
+use entity::ids::ClusterId;
+use futures::FutureExt;
+use tokio::{
+    sync::{Notify, OnceCell, watch},
+    task::AbortHandle,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use uuid::Uuid;
+
+use super::{
+    errand::{Errand, Piece},
+    ring::Ring,
+};
+use crate::{
+    bus::{Heard, Watch},
+    clock::Clock,
+    domain::position::{Position, SETTLED_AFTER_MS, Stream},
+    error::Chain,
+    graphql::{Caller, Delivery, Planned, Rows, Schema, finish, with_gap, written},
+    guard::Template,
+    store::{AccountStore, Arrivals, ChangedCluster, Store, StoreError},
+};
+
+/// Clusters that are looked for where something may have been missed. Of more, it is said that it was.
+const MAX_CLUSTERS: usize = 5_000;
+
+/// Payloads that are written before somebody takes one.
+const MAX_AHEAD: u64 = 16;
+
+/// Clusters of which it is remembered that readers know they do not pass the filter any more.
+const MAX_TOLD: usize = 10_000;
+
+/// Before what failed is tried again.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Subscriptions that ask for the same. Its task ends when it is dropped.
+pub(super) struct Group {
+    shared: Arc<Shared>,
+    tail: OnceCell<Tail>,
+}
+
+/// What the task and the readers of a group have in common.
+pub(super) struct Shared {
+    planned: Planned,
+    renderer: Renderer,
+    store: AccountStore,
+    ring: Mutex<Ring>,
+    /// The number of the payload that is written next.
+    head: watch::Sender<u64>,
+    /// The number of the payload that the fastest reader takes next.
+    furthest: AtomicU64,
+    taken: Notify,
+}
+
+/// Makes payloads.
+pub(super) struct Renderer {
+    pub(super) schema: Schema,
+    pub(super) template: Template,
+    /// Whoever asked first: the others may see the same.
+    pub(super) caller: Caller,
+    pub(super) store: Store,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) timeout: Duration,
+}
+
+/// The task that writes.
+struct Tail(AbortHandle);
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Group {
+    pub(super) fn new(planned: Planned, renderer: Renderer) -> Arc<Self> {
+        let shared = Shared {
+            store: renderer.store.for_viewer(&renderer.caller.viewer),
+            planned,
+            renderer,
+            ring: Mutex::new(Ring::new(Position::at(0))),
+            head: watch::Sender::new(0),
+            furthest: AtomicU64::new(0),
+            taken: Notify::new(),
+        };
+        Arc::new(Self { shared: Arc::new(shared), tail: OnceCell::new() })
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Begins to watch, unless that was begun before.
+    pub(super) async fn start(&self) -> Result<(), StoreError> {
+        let start = async || {
+            // First, so that nothing comes between.
+            let (bus, account) = (self.shared.renderer.store.bus(), self.shared.store.account_id());
+            let watch = bus.watch(account, self.shared.planned.wanted.changes());
+            let position = self.shared.now().await?;
+            self.shared.ring().settle(position.clone());
+            let tail = tokio::spawn(tail(Arc::clone(&self.shared), watch, position));
+            Ok(Tail(tail.abort_handle()))
+        };
+        self.tail.get_or_try_init(start).await.map(|_| ())
+    }
+}
+
+/// Reads and writes whenever something changed.
+async fn tail(shared: Arc<Shared>, mut watch: Watch, mut position: Position) {
+    let (mut told, mut lost) = (HashSet::new(), false);
+    let pause = Duration::from_millis(shared.planned.pause_ms);
+    let mut next_round = Instant::now();
+    loop {
+        let mut heard = watch.heard().await;
+        sleep_until(next_round).await;
+        shared.room().await;
+        // Looked at before it is listened: when all are heard again, what may have been missed is told first.
+        let whole = shared.renderer.store.bus().is_whole();
+        if let Some(more) = watch.heard().now_or_never() {
+            heard = both(heard, more);
+        }
+        next_round = Instant::now() + pause;
+        let settled = shared.renderer.clock.timestamp().timestamp_millis();
+        while let Err(error) = shared.round(&heard, &mut position, &mut told, &mut lost).await {
+            tracing::warn!(error = %Chain(&error), "what changed cannot be read now");
+            heard.gap = true;
+            sleep(PATIENCE).await;
+        }
+        if whole {
+            position.settle(settled);
+        }
+        let mut ring = shared.ring();
+        ring.settle(position.clone());
+        ring.forget();
+    }
+}
+
+fn both(first: Heard, second: Heard) -> Heard {
+    let mut clusters: BTreeMap<ClusterId, _> = BTreeMap::new();
+    for notice in first.clusters.into_iter().chain(second.clusters) {
+        clusters.entry(notice.cluster).and_modify(|known| *known = notice.with(*known)).or_insert(notice);
+    }
+    Heard {
+        clusters: clusters.into_values().collect(),
+        gap: first.gap || second.gap,
+        access: first.access || second.access,
+    }
+}
+
+impl Shared {
+    pub(super) fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn store(&self) -> &AccountStore {
+        &self.store
+    }
+
+    pub(super) fn planned(&self) -> &Planned {
+        &self.planned
+    }
+
+    /// Tells the number of the payload that is written next, whenever it is another.
+    pub(super) fn head(&self) -> watch::Receiver<u64> {
+        self.head.subscribe()
+    }
+
+    /// Takes down that a reader takes this payload next.
+    pub(super) fn took(&self, next: u64) {
+        if self.furthest.fetch_max(next, Ordering::Relaxed) < next {
+            self.taken.notify_one();
+        }
+    }
+
+    /// Whether it is what is added that is asked for, and not what is.
+    pub(super) fn appends(&self) -> bool {
+        !matches!(self.planned.wanted.stream(), Stream::Clusters | Stream::Snapshots)
+    }
+
+    /// Where whoever begins now begins.
+    async fn now(&self) -> Result<Position, StoreError> {
+        let now = self.renderer.clock.timestamp();
+        if !self.appends() {
+            return Ok(Position::at(now.timestamp_millis() - SETTLED_AFTER_MS));
+        }
+        self.store.position_at(now, self.planned.clusters.as_deref(), MAX_CLUSTERS as u64).await
+    }
+
+    /// Clusters that changed after a place.
+    async fn changed_since(&self, after: i64) -> Result<Vec<ChangedCluster>, StoreError> {
+        let among = self.planned.clusters.as_deref();
+        self.store.changed_clusters(after, among, MAX_CLUSTERS as u64 + 1).await
+    }
+
+    /// What somebody has not read who has read as far as `position`, and whether that is not all, because it would be too
+    /// much. What lies behind `until` is not among it.
+    pub(super) async fn missed(
+        &self,
+        position: &Position,
+        until: Option<&Position>,
+    ) -> Result<(Vec<Arrivals>, bool), StoreError> {
+        let changed = self.changed_since(position.floor()).await?;
+        let too_many = changed.len() > MAX_CLUSTERS;
+        let missed = changed.into_iter().filter_map(|changed| {
+            let ChangedCluster { id: cluster, changed_at, .. } = changed;
+            let last = until.filter(|_| self.appends()).map_or(changed_at, |until| until.of(cluster));
+            let (after, until) = (position.of(cluster), last.min(changed_at));
+            let part = position.part().filter(|part| part.cluster == cluster);
+            let since = changed.since(after);
+            (after < until).then_some(Arrivals { cluster, after, until, since, part })
+        });
+        Ok((missed.collect(), too_many))
+    }
+
+    /// Waits until somebody has taken what was written.
+    async fn room(&self) {
+        while *self.head.borrow() > self.furthest.load(Ordering::Relaxed) + MAX_AHEAD {
+            self.taken.notified().await;
+        }
+    }
+
+    /// Reads and writes what was heard of.
+    async fn round(
+        &self,
+        heard: &Heard,
+        position: &mut Position,
+        told: &mut HashSet<ClusterId>,
+        lost: &mut bool,
+    ) -> Result<(), StoreError> {
+        let mut arrivals = BTreeMap::new();
+        for notice in &heard.clusters {
+            let cluster = notice.cluster;
+            let read = if position.names(cluster) {
+                position.of(cluster)
+            } else {
+                // What was committed later than all others of its time has not been read.
+                position.of(cluster).min(notice.arrival - 1)
+            };
+            let named = self.planned.clusters.as_ref().is_none_or(|named| named.contains(&cluster));
+            if named && (read < notice.arrival || !self.appends()) {
+                let part = position.part().filter(|part| part.cluster == cluster);
+                let (after, until) = (read, notice.arrival);
+                arrivals.insert(cluster, Arrivals { cluster, after, until, since: notice.since, part });
+            }
+        }
+        if heard.gap {
+            let (missed, too_many) = self.missed(position, None).await?;
+            *lost |= too_many;
+            arrivals.extend(missed.into_iter().map(|missed| (missed.cluster, missed)));
+        }
+        let mut errand = Errand::new(arrivals.into_values(), position.clone());
+        while let Some(pieces) = errand.next(&self.planned.wanted, &self.store).await? {
+            for piece in pieces {
+                if let Rows::Cluster(row, passes) = &piece.rows {
+                    if *passes {
+                        told.remove(&row.id);
+                    } else if !told.insert(row.id) {
+                        continue;
+                    }
+                    if told.len() > MAX_TOLD {
+                        told.clear();
+                    }
+                }
+                self.room().await;
+                *position = piece.position.clone();
+                let (cluster, place) = (piece.cluster, piece.position.clone());
+                let payload = self.write(piece, mem::take(lost)).await;
+                let mut ring = self.ring();
+                ring.push(payload, cluster, place);
+                let head = ring.head();
+                drop(ring);
+                self.head.send_replace(head);
+            }
+            *position = errand.position().clone();
+        }
+        Ok(())
+    }
+
+    /// The payload of a piece, behind a gap or not.
+    pub(super) async fn write(&self, piece: Piece, gap: bool) -> Bytes {
+        let cursor = piece.position.cursor(self.planned.wanted.stream());
+        let payload = self.renderer.write(Delivery { cursor, rows: piece.rows }).await;
+        if gap { with_gap(&payload).into() } else { payload.into() }
+    }
+}
+
+impl Renderer {
+    async fn write(&self, delivery: Delivery) -> Vec<u8> {
+        let request = self.template.clone().into_request();
+        let caller = Caller { now: self.clock.now(), ..self.caller.clone() };
+        let deliver = self.schema.deliver(request, delivery, caller, &self.store);
+        let mut response = match timeout(self.timeout, AssertUnwindSafe(deliver).catch_unwind()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(_)) => {
+                let reference = Uuid::now_v7();
+                tracing::error!(%reference, "a payload of a subscription has a defect");
+                let mut error = ServerError::new("internal error", None);
+                let extensions = error.extensions.get_or_insert_default();
+                extensions.set("code", "INTERNAL_SERVER_ERROR");
+                extensions.set("reference", reference.to_string());
+                Response::from_errors(vec![error])
+            }
+            Err(_) => {
+                let mut error = ServerError::new("the payload took too long to be read", None);
+                error.extensions.get_or_insert_default().set("code", "TIMEOUT");
+                Response::from_errors(vec![error])
+            }
+        };
+        finish(&mut response);
+        written(&response)
+    }
+}

@@ -1,0 +1,122 @@
+"""Subscriptions with Python's gql, as it is published, while a cluster works."""
+
+import asyncio
+import threading
+
+import pytest
+from accounts import cluster_id, everything
+from conftest import settings_for
+from gql import Client, gql
+from gql.transport.aiohttp_websockets import AIOHTTPWebsocketsTransport
+from gql.transport.exceptions import TransportError, TransportQueryError
+from gql.transport.websockets import WebsocketsTransport
+from processes import python_named, wait_until
+from wire import Wire
+
+ERRORS = """
+subscription ($after: String) {
+  errors(account: "default", after: $after) { cursor gap errors { id key } }
+}
+"""
+
+ALL_ERRORS = """
+query ($id: ID!, $after: String) { cluster(id: $id) {
+list: errors(first: 100, after: $after) {
+  pageInfo { hasNextPage endCursor }
+  nodes { id key }
+} } }
+"""
+
+# Left to themselves both offer the older protocol first, and the first of them does not notice what is chosen.
+TRANSPORTS = {
+    "websockets": WebsocketsTransport,
+    "aiohttp": AIOHTTPWebsocketsTransport,
+    "websockets, the newer protocol": lambda **options: WebsocketsTransport(
+        subprotocols=[WebsocketsTransport.GRAPHQLWS_SUBPROTOCOL], **options
+    ),
+}
+
+
+def transport(kind, port, token):
+    payload = {"Authorization": f"Bearer {token}"}
+    return TRANSPORTS[kind](url=f"ws://127.0.0.1:{port}/graphql", init_payload=payload)
+
+
+class Listener:
+    """Hears of errors, and goes on behind the last one that it heard of whenever a connection ends."""
+
+    def __init__(self, kind, port, token, cursor):
+        self.errors, self.gaps, self.cursor, self.connections = [], 0, cursor, 0
+        self._make = lambda: transport(kind, port, token)
+        self._loop = asyncio.new_event_loop()
+        self._task = self._loop.create_task(self._listen())
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            self._loop.run_until_complete(self._task)
+        except asyncio.CancelledError:
+            pass
+
+    async def _listen(self):
+        while True:
+            try:
+                async with Client(transport=self._make()) as session:
+                    self.connections += 1
+                    await self._hear(session)
+            except TransportQueryError:
+                raise
+            except (TransportError, OSError, EOFError):
+                await asyncio.sleep(0.05)
+
+    async def _hear(self, session):
+        request = gql(ERRORS)
+        request.variable_values = {"after": self.cursor}
+        async for result in session.subscribe(request):
+            batch = result["errors"]
+            self.cursor = batch["cursor"]
+            self.gaps += batch["gap"]
+            self.errors += batch["errors"]
+
+    def close(self):
+        self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        self._loop.close()
+
+
+@pytest.mark.parametrize("kind", TRANSPORTS)
+def test_gql_hears_of_all_errors_once_though_its_connection_breaks(galvo, start_cluster, kind):
+    dask = start_cluster(
+        python_named("NEWEST"), preloads=["galvo"], settings=settings_for(galvo.address, galvo.token)
+    )
+    client = dask.client()
+    scheduler_id = client.call("dask_report")["scheduler_id"]
+    wire = Wire(galvo.port)
+    cursor = galvo.query("{ viewer { account { liveCursor } } }")["viewer"]["account"]["liveCursor"]
+    listener = Listener(kind, wire.port, galvo.token, cursor)
+    first = 0
+    try:
+        for _ in range(5):
+            client.call("run", workload="failures", first=first, count=20)
+            first += 20
+            # Each report brings some of them.
+            wait_until(lambda: len(listener.errors) > first - 20, "the first of them are heard of")
+            wire.cut()
+        wait_until(lambda: len(stored(galvo, scheduler_id)) == first, "all errors are stored")
+        wait_until(lambda: len(listener.errors) >= first, "all errors are heard of")
+    finally:
+        listener.close()
+        wire.close()
+    assert sorted(error["id"] for error in listener.errors) == stored(galvo, scheduler_id)
+    assert listener.gaps == 0
+    assert wire.cuts >= 4
+    assert listener.connections >= 4
+
+
+def stored(galvo, scheduler_id):
+    """The identifiers of the errors that Galvo has of a cluster."""
+    if not cluster_id(galvo, scheduler_id):
+        return []
+    return sorted(error["id"] for error in everything(galvo, ALL_ERRORS, scheduler_id))

@@ -1,0 +1,51 @@
+"""A proxy that understands nothing of what it passes on, and can break."""
+
+import contextlib
+import socket
+import threading
+
+
+class Wire:
+    """Passes bytes on to a port of this machine, and back."""
+
+    def __init__(self, port):
+        self._port = port
+        self._open = set()
+        self.cuts = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                inner, _ = self._listener.accept()
+                outer = socket.create_connection(("127.0.0.1", self._port))
+                self._open |= {inner, outer}
+                for source, target in [(inner, outer), (outer, inner)]:
+                    threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    def _pass_on(self, source, target):
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                target.sendall(piece)
+        for end in (source, target):
+            self._open.discard(end)
+            _end(end)
+
+    def cut(self):
+        """Ends every connection without a word."""
+        self.cuts += bool(self._open)
+        for end in list(self._open):
+            _end(end)
+
+    def close(self):
+        self._listener.close()
+        self.cut()
+
+
+def _end(end):
+    with contextlib.suppress(OSError):
+        # It also ends what waits for something to come.
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()

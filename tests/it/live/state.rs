@@ -1,0 +1,181 @@
+//! Clusters as they are now.
+
+use std::time::Duration;
+
+use harness::{ReportBuilder, TestApp};
+use serde_json::{Value, json};
+
+use super::{Watching, cursor, refusal};
+
+const CLUSTERS: &str =
+    "subscription($account: String!, $filter: ClusterFilter, $ids: [ID!], $after: String) {
+    clusters(account: $account, filter: $filter, ids: $ids, after: $after) {
+        cursor gap matches cluster { name state desiredState tags { key value } totals { tasks } } } }";
+
+const SNAPSHOTS: &str = "subscription($after: String) {
+    snapshots(account: \"ada\", everySeconds: 1, after: $after) { gap clusters { name now { workers } } } }";
+
+fn report(scheduler: &str, sequence: i64, tasks: i64) -> ReportBuilder {
+    ReportBuilder::new(scheduler, sequence)
+        .with("/cluster/name", scheduler)
+        .with("/cluster/totals/tasks", tasks)
+}
+
+fn seen(change: &Value) -> (String, i64, bool) {
+    let cluster = &change["cluster"];
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (text(&cluster["name"]), cluster["totals"]["tasks"].as_i64().unwrap(), change["matches"] == true)
+}
+
+#[tokio::test]
+async fn a_change_reaches_whoever_watches_the_account() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let mut watching = Watching::begin(&app, &ada, "clusters", CLUSTERS, json!({ "account": "ada" })).await;
+    let mut other = Watching::begin(&app, &bob, "clusters", CLUSTERS, json!({ "account": "bob" })).await;
+    let number = ada.reported(&report("one", 1, 5).build()).await;
+    let change = watching.next().await;
+    assert_eq!((seen(&change), &change["gap"]), (("one".to_owned(), 5, true), &json!(false)));
+    // The state is the newest: two reports in one round are one change.
+    ada.reported(&report("one", 2, 6).build()).await;
+    ada.reported(&report("one", 3, 7).build()).await;
+    let mut last = seen(&watching.next().await);
+    if last.1 == 6 {
+        last = seen(&watching.next().await);
+    }
+    assert_eq!(last, ("one".to_owned(), 7, true));
+    // What people say of a cluster is a change, too.
+    let id =
+        ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
+    let id = id["cluster"]["id"].clone();
+    let tag = r#"mutation($id: ID!) { setClusterTags(cluster: $id, tags: [{ key: "team", value: "x" }]) { cluster { id } } }"#;
+    ada.query(tag, json!({ "id": id })).await;
+    assert_eq!(watching.next().await["cluster"]["tags"], json!([{ "key": "team", "value": "x" }]));
+    let stop = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }";
+    ada.query(stop, json!({ "id": id })).await;
+    assert_eq!(watching.next().await["cluster"]["desiredState"], "STOPPED");
+    let write = r#"mutation($id: ID!) { setClusterNotes(cluster: $id, text: "x") { cluster { id } } }"#;
+    ada.query(write, json!({ "id": id })).await;
+    assert_eq!(watching.next().await["cluster"]["desiredState"], "STOPPED");
+    assert!(other.is_quiet().await, "it was another account's");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_resumed_stream_brings_what_changed_since() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    ada.reported(&report("before", 1, 1).build()).await;
+    let start = cursor(&ada).await;
+    ada.reported(&report("one", 1, 1).build()).await;
+    ada.reported(&report("two", 1, 1).build()).await;
+    ada.reported(&report("one", 2, 2).build()).await;
+    let resume = json!({ "account": "ada", "after": start });
+    let mut watching = Watching::begin(&app, &ada, "clusters", CLUSTERS, resume).await;
+    let mut changes = [seen(&watching.next().await), seen(&watching.next().await)];
+    changes.sort();
+    assert_eq!(changes, [("one".to_owned(), 2, true), ("two".to_owned(), 1, true)]);
+    ada.reported(&report("two", 2, 3).build()).await;
+    let change = watching.next().await;
+    assert_eq!(seen(&change), ("two".to_owned(), 3, true));
+    // A cursor lies so far back that nothing that is committed late is missed: what changed within that time comes again.
+    app.set_clock("2026-11-20T12:10:00Z");
+    ada.reported(&report("one", 3, 4).build()).await;
+    let change = watching.next().await;
+    assert_eq!(seen(&change), ("one".to_owned(), 4, true));
+    let resume = json!({ "account": "ada", "after": change["cursor"] });
+    let mut again = Watching::begin(&app, &ada, "clusters", CLUSTERS, resume).await;
+    assert_eq!(seen(&again.next().await), ("one".to_owned(), 4, true));
+    assert!(again.is_quiet().await, "the others changed ten minutes ago");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_filter_and_identifiers_choose_clusters() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = ada.reported(&report("one", 1, 1).build()).await;
+    let id =
+        ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
+    let ids = json!({ "account": "ada", "ids": [id["cluster"]["id"]] });
+    let mut one = Watching::begin(&app, &ada, "clusters", CLUSTERS, ids).await;
+    let running = json!({ "account": "ada", "filter": { "states": ["RUNNING"], "search": "two" } });
+    let mut two = Watching::begin(&app, &ada, "clusters", CLUSTERS, running).await;
+    ada.reported(&report("two", 1, 1).build()).await;
+    assert_eq!(seen(&two.next().await), ("two".to_owned(), 1, true));
+    ada.reported(&report("one", 2, 2).build()).await;
+    assert_eq!(seen(&one.next().await), ("one".to_owned(), 2, true));
+    // One that ends does not pass any more, which is told once.
+    ada.reported(&report("two", 2, 2).with("/final", true).build()).await;
+    assert_eq!(seen(&two.next().await), ("two".to_owned(), 2, false));
+    ada.reported(&report("two", 3, 3).with("/final", true).build()).await;
+    ada.reported(&report("one", 3, 3).build()).await;
+    assert_eq!(seen(&one.next().await), ("one".to_owned(), 3, true));
+    assert!(two.is_quiet().await);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn snapshots_come_together_at_their_pace() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let start = cursor(&ada).await;
+    for name in ["one", "two"] {
+        ada.reported(&report(name, 1, 1).with("/cluster/workers", 2).build()).await;
+    }
+    let mut watching = Watching::begin(&app, &ada, "snapshots", SNAPSHOTS, json!({ "after": start })).await;
+    let of = |one: i64, two: i64| {
+        json!({ "gap": false, "clusters": [
+            { "name": "one", "now": { "workers": one } }, { "name": "two", "now": { "workers": two } }] })
+    };
+    assert_eq!(watching.next().await, of(2, 2));
+    // The first round is at once, the second a second later: what is reported between the two is one payload.
+    ada.reported(&report("one", 2, 1).with("/cluster/workers", 3).build()).await;
+    assert_eq!(watching.next().await["clusters"][0]["now"]["workers"], 3);
+    for (sequence, workers) in [(3, 4), (4, 5)] {
+        for name in ["one", "two"] {
+            ada.reported(&report(name, sequence, 1).with("/cluster/workers", workers).build()).await;
+        }
+    }
+    assert_eq!(watching.next().await, of(5, 5));
+    assert!(watching.is_quiet().await);
+    for wrong in ["0.5", "4000"] {
+        let query =
+            format!("subscription {{ snapshots(account: \"ada\", everySeconds: {wrong}) {{ gap }} }}");
+        assert_eq!(refusal(&app, &ada, &query, json!({})).await[0]["extensions"]["code"], "BAD_USER_INPUT");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_gets_the_newest_state_and_is_told_of_the_gap() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    // Every payload has some hundred kilobytes, so that what the connection itself holds is soon full.
+    let long = "x".repeat(2_000);
+    let names: Vec<String> = (0..100).map(|number| format!("n{number}: name")).collect();
+    let query = format!(
+        "subscription($after: String) {{ clusters(account: \"ada\", after: $after) {{ gap cluster {{ totals {{ tasks }} {} }} }} }}",
+        names.join(" ")
+    );
+    let mut slow = Watching::begin(&app, &ada, "clusters", &query, json!({})).await;
+    let mut quick = Watching::begin(&app, &ada, "clusters", &query, json!({})).await;
+    let reports = 120;
+    for sequence in 1..=reports {
+        let report = ReportBuilder::new("one", sequence).with("/cluster/name", long.as_str());
+        ada.reported(&report.with("/cluster/totals/tasks", sequence).build()).await;
+        while quick.next().await["cluster"]["totals"]["tasks"] != sequence {}
+    }
+    let (mut payloads, mut gaps) = (0, 0);
+    loop {
+        let change = slow.next().await;
+        payloads += 1;
+        gaps += i64::from(change["gap"] == true);
+        if change["cluster"]["totals"]["tasks"] == reports {
+            break;
+        }
+    }
+    assert!(payloads < reports, "{payloads} of {reports}");
+    assert!(gaps >= 1, "{gaps}");
+    tokio::time::timeout(Duration::from_secs(20), app.stop()).await.unwrap();
+}

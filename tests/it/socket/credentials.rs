@@ -1,0 +1,224 @@
+//! Who may open a socket, in which ways they show it, and what becomes of one whose credentials cease to be good.
+
+use entity::{api_token::Scope, membership::Role};
+use harness::{Browser, Heard, Member, ReportBuilder, Socket, TestApp};
+use serde_json::{Value, json};
+
+use super::{NAME, complete, remove, says_nothing};
+
+const PROTOCOL: (&str, &str) = ("Sec-WebSocket-Protocol", "graphql-transport-ws");
+
+/// What a socket hears that shows something in its headers, and something else when it begins.
+async fn greeted(app: &TestApp, headers: &[(&str, &str)], payload: Value) -> (Socket, Heard) {
+    let mut socket = app.socket_with(&[&[PROTOCOL], headers].concat()).await.unwrap();
+    socket.say(&json!({ "type": "connection_init", "payload": payload })).await;
+    let heard = socket.hear().await;
+    (socket, heard)
+}
+
+fn ended(code: u16) -> Heard {
+    let reason = match code {
+        4401 => "Unauthorized",
+        4403 => "Forbidden",
+        _ => "Invalid message received",
+    };
+    Heard::Closed(code, reason.to_owned())
+}
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+/// The account and the user that a socket is of.
+async fn who(socket: &mut Socket) -> Value {
+    socket.ask("who", "{ viewer { user { name } account { slug } } }", json!({})).await;
+    let answer = socket.message().await;
+    assert_eq!(socket.message().await, complete("who"));
+    let viewer = &answer["payload"]["data"]["viewer"];
+    json!([viewer["user"]["name"], viewer["account"]["slug"]])
+}
+
+#[tokio::test]
+async fn a_token_is_shown_by_the_upgrade_or_by_the_greeting() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let (of_ada, of_bob) = (bearer(ada.secret()), bearer(bob.secret()));
+    let acknowledged = Heard::Message(json!({ "type": "connection_ack" }));
+    for (headers, payload) in [
+        (vec![("Authorization", of_ada.as_str())], json!({})),
+        (vec![], json!({ "Authorization": of_ada })),
+        (vec![], json!({ "authorization": of_ada, "Galvo-Account": "ada", "other": [1] })),
+        (vec![], json!({ "AUTHORIZATION": of_ada.replace("Bearer", "ApiToken") })),
+        (vec![("Authorization", of_ada.as_str())], json!({ "authorization": of_ada })),
+        (
+            vec![("Authorization", of_ada.as_str()), ("Galvo-Account", "ada")],
+            json!({ "galvo-account": "ada" }),
+        ),
+    ] {
+        let (mut socket, heard) = greeted(&app, &headers, payload.clone()).await;
+        assert_eq!(heard, acknowledged, "{headers:?} {payload}");
+        assert_eq!(who(&mut socket).await, json!(["ada", "ada"]));
+    }
+    let ingest = bearer(&ada.token(&[Scope::Ingest], None).await);
+    for (headers, payload, code) in [
+        (vec![], json!({}), 4401),
+        (vec![], json!({ "Authorization": "Bearer nonsense" }), 4401),
+        (vec![], json!({ "Authorization": 1 }), 4401),
+        (vec![("Authorization", "Basic YTpi")], json!({}), 4401),
+        // Of two that differ, neither counts.
+        (vec![("Authorization", of_bob.as_str())], json!({ "authorization": of_ada }), 4401),
+        (vec![], json!({ "Authorization": of_ada, "authorization": of_bob }), 4401),
+        (vec![("Authorization", of_ada.as_str()), ("Authorization", of_ada.as_str())], json!({}), 4401),
+        (vec![], json!({ "Authorization": ingest }), 4403),
+        (vec![], json!({ "Authorization": of_ada, "Galvo-Account": "bob" }), 4403),
+        (vec![], json!({ "Authorization": of_ada, "Galvo-Account": "nobody" }), 4403),
+    ] {
+        let opened = app.socket_with(&[&[PROTOCOL], headers.as_slice()].concat()).await;
+        let Ok(mut socket) = opened else {
+            assert_eq!((opened.err(), headers.len()), (Some(401), 2));
+            continue;
+        };
+        socket.say(&json!({ "type": "connection_init", "payload": payload })).await;
+        assert_eq!(socket.hear().await, ended(code), "{headers:?} {payload}");
+    }
+    app.stop().await;
+}
+
+/// The headers of a socket that a page opens.
+fn of_page<'a>(cookie: &'a str, origin: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
+    let origin = origin.map(|origin| ("Origin", origin));
+    [PROTOCOL, ("Cookie", cookie)].into_iter().chain(origin).collect()
+}
+
+fn cookie(browser: &Browser) -> String {
+    format!("galvo_session={}", browser.cookie("galvo_session").unwrap())
+}
+
+#[tokio::test]
+async fn a_session_opens_a_socket_for_our_own_pages_alone() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let browser = app.browser(&ada).await;
+    let (cookie, here) = (cookie(&browser), app.url(""));
+    for origin in
+        [None, Some("https://evil.example"), Some("null"), Some(&here.replace("127.0.0.1", "localhost"))]
+    {
+        let refused = app.socket_with(&of_page(&cookie, origin)).await;
+        assert_eq!(refused.err(), Some(403), "{origin:?}");
+    }
+    let mut from_elsewhere = of_page(&cookie, Some(&here));
+    from_elsewhere.push(("Sec-Fetch-Site", "same-site"));
+    assert_eq!(app.socket_with(&from_elsewhere).await.err(), Some(403));
+
+    let mut socket = app.socket_with(&of_page(&cookie, Some(&here))).await.unwrap();
+    socket.say(&json!({ "type": "connection_init" })).await;
+    assert_eq!(socket.message().await, json!({ "type": "connection_ack" }));
+    assert_eq!(who(&mut socket).await, json!(["ada", "ada"]));
+    let mutation = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }";
+    let number = ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await;
+    let query = "query($n: ID!) { cluster(id: $n) { id } }";
+    let id = ada.query(query, json!({ "n": number.to_string() })).await["cluster"]["id"].take();
+    socket.ask("a", mutation, json!({ "id": id })).await;
+    let changed = socket.message().await;
+    assert_eq!(changed["payload"]["data"]["setDesiredState"]["cluster"]["id"], id, "{changed}");
+
+    // Where a token is shown the session does not count, whoever it is of.
+    let mut socket = app.socket_with(&of_page(&cookie, Some(&here))).await.unwrap();
+    socket
+        .say(&json!({ "type": "connection_init", "payload": { "Authorization": bearer(bob.secret()) } }))
+        .await;
+    assert_eq!(socket.message().await, json!({ "type": "connection_ack" }));
+    assert_eq!(who(&mut socket).await, json!(["bob", "bob"]));
+    let mut socket = app.socket_with(&of_page(&cookie, Some(&here))).await.unwrap();
+    socket
+        .say(&json!({ "type": "connection_init", "payload": { "Authorization": "Bearer nonsense" } }))
+        .await;
+    assert_eq!(socket.hear().await, ended(4401));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_socket_ends_with_its_credentials() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let until = "2026-11-20T13:00:00Z".parse().unwrap();
+    let expiring = ada.with_token(ada.token(&[Scope::Read], Some(until)).await);
+    let mut socket = app.socket_of(&expiring).await;
+    let mut lasting = app.socket_of(&ada).await;
+    app.set_clock("2026-11-20T12:59:59Z");
+    says_nothing(&mut socket).await;
+    app.set_clock("2026-11-20T13:00:00Z");
+    assert_eq!(socket.hear().await, ended(4401));
+
+    let token = ada.token(&[Scope::Read], None).await;
+    let revoked = ada.with_token(token.clone());
+    let mut socket = app.socket_of(&revoked).await;
+    revoke(&ada, &token).await;
+    assert_eq!(socket.hear().await, ended(4401));
+
+    let guest = app.member_with("gil", "ada", Role::Viewer).await;
+    let mut socket = app.socket_of(&guest).await;
+    remove(&ada, "gil").await;
+    assert_eq!(socket.hear().await, ended(4401));
+
+    let browser = app.browser(&ada).await;
+    let (cookie, here) = (cookie(&browser), app.url(""));
+    let mut socket = app.socket_with(&of_page(&cookie, Some(&here))).await.unwrap();
+    socket.say(&json!({ "type": "connection_init" })).await;
+    assert_eq!(socket.message().await, json!({ "type": "connection_ack" }));
+    browser.submit("/sign-out", &[("csrf", &browser.csrf().await)]).await;
+    assert_eq!(socket.hear().await, ended(4401));
+
+    says_nothing(&mut lasting).await;
+    assert_eq!(who(&mut lasting).await, json!(["ada", "ada"]));
+    app.stop().await;
+}
+
+/// Revokes a token, of which the part before the dash is its name.
+async fn revoke(member: &Member, token: &str) {
+    let revoke =
+        "mutation($identifier: String!) { revokeToken(identifier: $identifier) { userErrors { code } } }";
+    let (identifier, _) = token.split_once('-').unwrap();
+    let revoked = member.query(revoke, json!({ "identifier": identifier })).await;
+    assert_eq!(revoked["revokeToken"]["userErrors"], json!([]));
+}
+
+#[tokio::test]
+async fn each_operation_begins_with_good_credentials() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let token = ada.token(&[Scope::Read], None).await;
+    let mut socket = app.socket_of(&ada.with_token(token.clone())).await;
+    assert_eq!(who(&mut socket).await, json!(["ada", "ada"]));
+    revoke(&ada, &token).await;
+    socket.ask("a", NAME, json!({})).await;
+    assert_eq!(socket.hear().await, ended(4401));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn operations_cost_what_they_cost_over_http() {
+    let app = TestApp::start_with(|serve| {
+        serve.max_query_cost = 1_000;
+        serve.query_cost_per_minute = 2_004;
+    })
+    .await;
+    let ada = app.account("ada").await;
+    let mut socket = app.socket_of(&ada).await;
+    socket.ask("a", "{ viewer { rateLimit { cost remaining } } }", json!({})).await;
+    let first = socket.message().await;
+    let told = |remaining| json!({ "viewer": { "rateLimit": { "cost": 4, "remaining": remaining } } });
+    assert_eq!(first["payload"]["data"], told(2_000), "{first}");
+    assert_eq!(socket.message().await, complete("a"));
+    // What is refused costs a thousand.
+    for code in ["GRAPHQL_VALIDATION_FAILED", "GRAPHQL_VALIDATION_FAILED", "RATE_LIMITED"] {
+        socket.ask("a", "{ nonsense }", json!({})).await;
+        let refused = socket.message().await;
+        assert_eq!(refused["type"], "error", "{refused}");
+        assert_eq!(refused["payload"][0]["extensions"]["code"], code, "{refused}");
+    }
+    // The same bucket serves all ways, and an empty one ends no socket.
+    assert_eq!(ada.ask(NAME, json!({})).await["errors"][0]["extensions"]["code"], "RATE_LIMITED");
+    says_nothing(&mut socket).await;
+    app.stop().await;
+}

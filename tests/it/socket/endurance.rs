@@ -1,0 +1,148 @@
+//! Sockets that are many, slow, silent, cut off, or there when the server stops.
+
+use std::time::{Duration, Instant};
+
+use galvo::config::Patience;
+use harness::{Heard, ReportBuilder, TestApp};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_tungstenite::tungstenite::Message;
+
+use super::NAME;
+
+/// An upgrade by hand, of a client that answers nothing.
+async fn raw_socket(app: &TestApp) -> TcpStream {
+    let mut stream = TcpStream::connect(app.url("").strip_prefix("http://").unwrap()).await.unwrap();
+    let head = "GET /graphql HTTP/1.1\r\nHost: galvo\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+                Sec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(stream.read_u8().await.unwrap());
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&answer));
+    stream
+}
+
+/// A text in a frame of a client, whose mask changes nothing.
+fn frame(text: &str) -> Vec<u8> {
+    let length = u16::try_from(text.len()).unwrap();
+    let mut frame = vec![0x81, 0x80 | 126];
+    frame.extend_from_slice(&length.to_be_bytes());
+    frame.extend_from_slice(&[0; 4]);
+    frame.extend_from_slice(text.as_bytes());
+    frame
+}
+
+fn greeting(token: &str) -> String {
+    json!({ "type": "connection_init", "payload": { "Authorization": format!("Bearer {token}") } })
+        .to_string()
+}
+
+#[tokio::test]
+async fn who_answers_no_heartbeat_is_gone() {
+    let heartbeat = Duration::from_millis(50);
+    let app = TestApp::start_with(|serve| serve.patience.heartbeat = heartbeat).await;
+    let ada = app.account("ada").await;
+    let mut there = app.socket_of(&ada).await;
+    let mut dead = raw_socket(&app).await;
+    dead.write_all(&frame(&greeting(ada.secret()))).await.unwrap();
+    let mut bytes = Vec::new();
+    let _ = timeout(Duration::from_secs(20), dead.read_to_end(&mut bytes)).await.expect("it ends");
+    // The acknowledgement, and three pings in vain.
+    let acknowledgement = br#"{"type":"connection_ack"}"#;
+    assert_eq!(bytes[2..2 + acknowledgement.len()], *acknowledgement);
+    assert_eq!(bytes[2 + acknowledgement.len()..], [0x89, 0, 0x89, 0, 0x89, 0]);
+    for _ in 0..6 {
+        assert_eq!(there.frame().await, Some(Message::Ping(Vec::new().into())), "who answers stays");
+    }
+    there.ask("a", NAME, json!({})).await;
+    assert_eq!(there.message().await["type"], "next");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn who_takes_nothing_is_not_waited_for_for_ever() {
+    let app = TestApp::start_with(|serve| {
+        serve.patience = Patience {
+            answer: Duration::from_millis(300),
+            head: Duration::from_millis(300),
+            ..serve.patience
+        };
+        serve.max_connections = 2;
+    })
+    .await;
+    let ada = app.account("ada").await;
+    for number in 0..20 {
+        ada.reported(&ReportBuilder::new(&format!("Scheduler-{number}"), 1).build()).await;
+    }
+    let mut paused = raw_socket(&app).await;
+    paused.write_all(&frame(&greeting(ada.secret()))).await.unwrap();
+    // Megabytes of answers, which fit into no buffer.
+    let all =
+        "{ __schema { types { name description fields { name description args { name description } } } } }";
+    let mut asked = 0;
+    let written = async {
+        loop {
+            let payload = json!({ "query": all });
+            let ask = json!({ "type": "subscribe", "id": asked.to_string(), "payload": payload }).to_string();
+            paused.write_all(&frame(&ask)).await?;
+            asked += 1;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let ended: Result<std::io::Result<()>, _> = timeout(Duration::from_secs(60), written).await;
+    assert!(ended.expect("it ends").is_err());
+    // What it held is free for others.
+    let mut socket = timeout(Duration::from_secs(20), app.socket_of(&ada)).await.expect("there is a place");
+    socket.ask("a", NAME, json!({})).await;
+    assert_eq!(socket.message().await["type"], "next");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_socket_is_one_of_the_connections_there_may_be() {
+    let app = TestApp::start_with(|serve| serve.max_connections = 2).await;
+    let ada = app.account("ada").await;
+    let (first, mut second) = (app.socket_of(&ada).await, app.socket_of(&ada).await);
+    let third = app.socket_of(&ada);
+    tokio::pin!(third);
+    assert!(timeout(Duration::from_millis(300), &mut third).await.is_err(), "there is no place for it");
+    second.ask("a", NAME, json!({})).await;
+    assert_eq!(second.message().await["type"], "next");
+    // However it ends: here without a word.
+    drop(first);
+    let mut third = timeout(Duration::from_secs(20), third).await.expect("its place is free");
+    third.ask("a", NAME, json!({})).await;
+    assert_eq!(third.message().await["type"], "next");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_so_at_once() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let (mut greeted, mut silent) = (app.socket_of(&ada).await, app.socket().await);
+    let mut deaf = raw_socket(&app).await;
+    deaf.write_all(&frame(&greeting(ada.secret()))).await.unwrap();
+    let hear = async {
+        let going = || Heard::Closed(1001, "Server is shutting down".to_owned());
+        let began = Instant::now();
+        assert_eq!(greeted.hear().await, going());
+        assert_eq!(silent.hear().await, going());
+        // They answer the end, which ends the connection.
+        assert_eq!((greeted.hear().await, silent.hear().await), (Heard::Gone, Heard::Gone));
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        // Who does not answer is left behind, and the server goes all the same.
+        let mut rest = Vec::new();
+        let _ = deaf.read_to_end(&mut rest).await;
+        assert!(rest.windows(2).any(|bytes| bytes == 1001_u16.to_be_bytes()));
+    };
+    let (began, ()) = (Instant::now(), tokio::join!(app.stop(), hear).1);
+    assert!(began.elapsed() < Duration::from_secs(19), "{:?}", began.elapsed());
+}
