@@ -182,7 +182,7 @@ async fn serve_until_told_to_stop(common: &CommonConfig, serve: &ServeConfig) ->
         server = Server::start(common, serve, Arc::new(SystemClock)) => server?,
         () = told_to_stop() => return Ok(()),
     };
-    greet(&server, common);
+    greet(&server, common, serve.tls.is_some());
     told_to_stop().await;
     tracing::info!("stopping; a second signal ends it at once");
     tokio::select! {
@@ -194,8 +194,8 @@ async fn serve_until_told_to_stop(common: &CommonConfig, serve: &ServeConfig) ->
 
 /// Tells whoever started the server where it is and how Dask gets there. The token is shown here and nowhere
 /// else, and never logged.
-fn greet(server: &Server, common: &CommonConfig) {
-    let url = format!("http://{}", server.address());
+fn greet(server: &Server, common: &CommonConfig, by_tls: bool) {
+    let url = format!("{}://{}", if by_tls { "https" } else { "http" }, server.address());
     tracing::info!(address = %server.address(), store = %common.database, "listening");
     println!("listening on {url}");
     println!("dashboard:    {url}/");

@@ -6,6 +6,7 @@
 mod jwt;
 mod oidc;
 mod perimeter;
+mod tls;
 
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
@@ -24,10 +25,11 @@ use crate::{
 pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 pub use self::oidc::{ClientSecret, OidcConfig};
 pub use self::perimeter::PerimeterConfig;
-use self::{jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs};
+pub use self::tls::TlsConfig;
+use self::{jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs, tls::TlsArgs};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 45] = [
+const VARIABLES: [&str; 47] = [
     "GALVO_CORS_ORIGINS",
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
@@ -72,6 +74,8 @@ const VARIABLES: [&str; 45] = [
     "GALVO_SECRET_KEY_FILE",
     "GALVO_SESSION_IDLE",
     "GALVO_SESSION_LIFETIME",
+    "GALVO_TLS_CERTIFICATE",
+    "GALVO_TLS_KEY",
     "GALVO_TRUSTED_PROXIES",
 ];
 
@@ -205,6 +209,8 @@ pub struct ServeArgs {
     oidc: OidcArgs,
     #[command(flatten)]
     perimeter: PerimeterArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// Manage accounts.
@@ -452,10 +458,20 @@ pub struct ServeConfig {
     pub oidc: Option<OidcConfig>,
     /// What lies between the server and everybody.
     pub perimeter: PerimeterConfig,
+    /// The certificate that is shown, if the server speaks TLS itself.
+    pub tls: Option<TlsConfig>,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
     /// Whether the background jobs run by themselves.
     pub jobs: bool,
+}
+
+impl ServeConfig {
+    /// Whether browsers reach the server by TLS, by its own or a proxy's.
+    #[must_use]
+    pub fn is_behind_tls(&self) -> bool {
+        self.tls.is_some() || self.public_url.as_ref().is_some_and(PublicUrl::is_secure)
+    }
 }
 
 /// How long clients may take. Nobody has to set it but tests, which would have to wait.
@@ -637,6 +653,7 @@ impl ServeArgs {
             problems.add("query-cost-per-minute", &"must not be less than one request may cost");
         }
         let perimeter = self.perimeter.read(problems);
+        let tls = self.tls.read(problems);
         let of_address = perimeter.as_ref().map(|perimeter| perimeter.query_cost_per_minute_of_address);
         if of_address.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
             problems.add("query-cost-per-minute-of-address", &"must not be less than one request may cost");
@@ -674,6 +691,7 @@ impl ServeArgs {
             jwt,
             oidc,
             perimeter: perimeter?,
+            tls,
             bootstrap: self.bootstrap,
             jobs: true,
         })

@@ -19,7 +19,7 @@ use crate::{
     draining::{Drain, drain},
     error::Chain,
     guard::PersistedDocuments,
-    http::{self, AppState, router},
+    http::{self, AppState, Certificate, TlsError, router},
     jobs::{Jobs, RunningJobs},
     key_ring::KeyError,
     live::Live,
@@ -68,6 +68,9 @@ pub enum ServerError {
     /// The keys of the issuer of JWTs could not be read.
     #[error(transparent)]
     Jwks(#[from] JwksError),
+    /// The certificate cannot be shown.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The address could not be listened on.
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] std::io::Error),
@@ -111,6 +114,10 @@ impl Server {
         } else {
             None
         };
+        let tls = match &serve.tls {
+            Some(files) => Some(Certificate::open(files.clone()).await?.acceptor()?),
+            None => None,
+        };
         let listen_error = |error| ServerError::Listen(serve.listen, error);
         let listener = TcpListener::bind(serve.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
@@ -126,6 +133,7 @@ impl Server {
             router(state),
             serve.max_connections,
             serve.patience,
+            tls,
             draining,
         ));
         Ok(Self {

@@ -1,6 +1,6 @@
 //! A running server and the people who use it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use entity::{api_token::Scope, membership::Role};
@@ -83,12 +83,19 @@ impl TestApp {
             jwt: None,
             oidc: None,
             perimeter: PerimeterConfig::default(),
+            tls: None,
             bootstrap: false,
             jobs: false,
         };
         settings(&mut serve);
         let server = Server::start(&common, &serve, Arc::clone(&clock) as _).await.unwrap();
         Self { server, clock, database, client: Client::new() }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
     }
 
     /// The address of a path.

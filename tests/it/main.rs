@@ -61,6 +61,7 @@ mod series;
 mod session;
 mod socket;
 mod span;
+mod tls;
 mod token_request;
 mod transport;
 mod usage;

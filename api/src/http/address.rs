@@ -20,8 +20,13 @@ use crate::domain::{address::Proxies, audit::Origin};
 /// Names a request in its answer, in the log and in the audit log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Gives a request a name, finds out where it comes from, and closes its answer to other sites.
-pub(super) async fn mark(State(proxies): State<Arc<Proxies>>, mut request: Request, next: Next) -> Response {
+/// Gives a request a name, finds out where it comes from, and closes its answer to other sites. Is told which proxies are
+/// trusted, and whether browsers reach the server by TLS.
+pub(super) async fn mark(
+    State((proxies, by_tls)): State<(Arc<Proxies>, bool)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     // What has no peer was sent by no network.
     let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -30,7 +35,7 @@ pub(super) async fn mark(State(proxies): State<Arc<Proxies>>, mut request: Reque
     let origin = Origin { address: proxies.client(peer, &told), request_id: Uuid::now_v7() };
     request.extensions_mut().insert(origin);
     let mut response = next.run(request).await;
-    policy::close(&mut response);
+    policy::close(&mut response, by_tls);
     if let Ok(id) = HeaderValue::from_str(&origin.request_id.to_string()) {
         response.headers_mut().insert(REQUEST_ID, id);
     }

@@ -32,8 +32,11 @@ mod sign_in;
 mod socket;
 mod state;
 mod surrogate;
+mod tls;
 mod transport;
 
 pub use router::{openapi, router};
 pub use state::AppState;
+pub use tls::TlsError;
+pub(crate) use tls::Certificate;
 pub(crate) use transport::serve;

@@ -26,9 +26,16 @@ const CLOSED: [(HeaderName, HeaderValue); 5] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
 ];
 
-/// Says it to browsers where the answer does not.
-pub(super) fn close(response: &mut Response) {
+/// That browsers are to come by TLS alone from now on, for a year. It is about this name and not about those below it, which
+/// may be somebody else's.
+const TLS_ALONE: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// Says it to browsers where the answer does not; `by_tls` is how they reach the server.
+pub(super) fn close(response: &mut Response, by_tls: bool) {
     let headers: &mut HeaderMap = response.headers_mut();
+    if by_tls {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, TLS_ALONE);
+    }
     for (name, value) in CLOSED {
         headers.entry(name).or_insert(value);
     }

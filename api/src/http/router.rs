@@ -69,7 +69,7 @@ impl utoipa::Modify for Token {
 
 /// All routes with their handlers.
 pub fn router(state: AppState) -> Router {
-    let proxies = Arc::clone(&state.proxies);
+    let origins = (Arc::clone(&state.proxies), state.cookies.secure);
     let cors = policy::cors(&state.cors_origins);
     let (described, openapi) = described(&state.schema).split_for_parts();
     let api = described
@@ -98,7 +98,7 @@ pub fn router(state: AppState) -> Router {
         .with_state(state)
         .layer(
             ServiceBuilder::new()
-                .layer(middleware::from_fn_with_state(proxies, address::mark))
+                .layer(middleware::from_fn_with_state(origins, address::mark))
                 .layer(
                     TraceLayer::new_for_http()
                         // The query string holds queries and their variables.

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 use entity::api_token::Scope;
 use futures::FutureExt;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
@@ -106,7 +106,7 @@ impl AppState {
                 config.min_report_interval.as_secs_f64(),
             ),
             report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
-            cookies: Cookies { secure: config.public_url.as_ref().is_some_and(PublicUrl::is_secure) },
+            cookies: Cookies { secure: config.is_behind_tls() },
             public_url: config.public_url.clone(),
             sessions: Sessions::new(store.system(), Arc::clone(&clock), config.session_life),
             session_life: config.session_life,

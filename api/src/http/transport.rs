@@ -27,15 +27,16 @@ use axum::{
 use hyper::{
     body::{Frame, Incoming, SizeHint},
     server::conn::http1,
-    service::service_fn,
+    service::{HttpService, service_fn},
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Sleep, sleep},
+    time::{Sleep, sleep, timeout},
 };
+use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use crate::{config::Patience, draining::Draining};
@@ -54,6 +55,7 @@ pub(crate) async fn serve(
     router: Router,
     max_connections: usize,
     patience: Patience,
+    tls: Option<TlsAcceptor>,
     draining: Draining,
 ) {
     let mut http = http1::Builder::new();
@@ -71,33 +73,58 @@ pub(crate) async fn serve(
             () = &mut stopped => break,
             next = next => next,
         };
-        let turns = Turns::default();
+        // Where it cannot be set answers come later, and come.
+        let _ = stream.set_nodelay(true);
+        let (turns, draining) = (Turns::default(), draining.clone());
         let service = {
             let (router, turns) = (router.clone(), turns.clone());
             service_fn(move |request| answer(router.clone(), request, peer, turns.begin()))
         };
-        let stream = TokioIo::new(PatientStream::new(stream, turns, patience, place));
-        let connection = http.serve_connection(stream, service).with_upgrades();
-        let stopping = draining.clone().begun();
-        tokio::spawn(async move {
-            let mut connection = pin!(connection);
-            let ended = tokio::select! {
-                ended = &mut connection => ended,
-                () = stopping => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            // What ends a connection early is the client's doing.
-            if let Err(error) = ended {
-                tracing::trace!(%error, "a connection ended early");
+        let http = http.clone();
+        match tls.clone() {
+            None => {
+                let stream = PatientStream::new(stream, turns, patience, place);
+                tokio::spawn(converse(http, stream, service, draining));
             }
-        });
+            Some(tls) => {
+                tokio::spawn(async move {
+                    // What does not become a connection is the client's doing, too.
+                    if let Ok(Ok(stream)) = timeout(patience.head, tls.accept(stream)).await {
+                        let stream = PatientStream::new(stream, turns, patience, place);
+                        converse(http, stream, service, draining).await;
+                    }
+                });
+            }
+        }
     }
     drop(listener);
     // Each has its place until it ends.
     let all = u32::try_from(max_connections).unwrap_or(u32::MAX);
     let _ = places.acquire_many(all).await;
+}
+
+/// Answers what comes over a connection until it ends, or until the server stops and what is under way has been answered.
+async fn converse<S, V>(
+    http: http1::Builder,
+    stream: PatientStream<S>,
+    service: V,
+    draining: Draining,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    V: HttpService<Incoming, ResBody = Body, Error = Infallible>,
+{
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = draining.begun() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    // What ends a connection early is the client's doing.
+    if let Err(error) = ended {
+        tracing::trace!(%error, "a connection ended early");
+    }
 }
 
 /// Answers a request. Where its body was not read to the end, the connection ends with the answer, which says so: the client
@@ -194,8 +221,8 @@ impl Drop for Turn {
 ///
 /// hyper has one time for waiting for a request and for reading its head. But proxies keep connections for a minute
 /// and send what cannot be sent twice, so those that are idle have to stay open for longer than a head may take.
-struct PatientStream {
-    stream: TcpStream,
+struct PatientStream<S> {
+    stream: S,
     turns: Turns,
     /// The turn for which `head` runs.
     turn: usize,
@@ -212,10 +239,8 @@ struct PatientStream {
     _place: OwnedSemaphorePermit,
 }
 
-impl PatientStream {
-    fn new(stream: TcpStream, turns: Turns, patience: Patience, place: OwnedSemaphorePermit) -> Self {
-        // Where it cannot be set answers come later, and come.
-        let _ = stream.set_nodelay(true);
+impl<S> PatientStream<S> {
+    fn new(stream: S, turns: Turns, patience: Patience, place: OwnedSemaphorePermit) -> Self {
         let head = Some(Box::pin(sleep(patience.head)));
         Self {
             stream,
@@ -241,7 +266,7 @@ impl PatientStream {
     }
 }
 
-impl PatientStream {
+impl<S: AsyncRead + Unpin> PatientStream<S> {
     /// Reads what still comes of a request that was answered before. Were the connection closed meanwhile, the system would
     /// tell the client so and forget the answer.
     fn poll_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -266,7 +291,7 @@ impl PatientStream {
     }
 }
 
-impl AsyncRead for PatientStream {
+impl<S: AsyncRead + Unpin> AsyncRead for PatientStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -292,7 +317,7 @@ impl AsyncRead for PatientStream {
     }
 }
 
-impl AsyncWrite for PatientStream {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PatientStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(context, bytes);
