@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 use entity::api_token::Scope;
 use futures::FutureExt;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
