@@ -103,8 +103,7 @@ async fn a_socket_is_one_of_the_connections_there_may_be() {
     let app = TestApp::start_with(|serve| serve.max_connections = 2).await;
     let ada = app.account("ada").await;
     let (first, mut second) = (app.socket_of(&ada).await, app.socket_of(&ada).await);
-    let third = app.socket_of(&ada);
-    tokio::pin!(third);
+    let mut third = Box::pin(app.socket_of(&ada));
     assert!(timeout(Duration::from_millis(300), &mut third).await.is_err(), "there is no place for it");
     second.ask("a", NAME, json!({})).await;
     assert_eq!(second.message().await["type"], "next");
