@@ -22,8 +22,8 @@ class Wire:
                 inner, _ = self._listener.accept()
                 outer = socket.create_connection(("127.0.0.1", self._port))
                 self._open |= {inner, outer}
-                for source, target in [(inner, outer), (outer, inner)]:
-                    threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+                for ends in [(inner, outer), (outer, inner)]:
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
 
     def _pass_on(self, source, target):
         with contextlib.suppress(OSError):

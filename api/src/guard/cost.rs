@@ -23,22 +23,27 @@ const FEW: u64 = 10;
 
 /// Lists that are not paged, and how many items they usually have. Where one may have many more, the resolver
 /// bounds them by what is there.
-const ASSUMED: [(&str, &str, u64); 15] = [
+const ASSUMED: [(&str, &str, u64); 20] = [
     ("Account", "usageTable", 100),
     ("AccountSeries", "points", 100),
     ("Answer", "evidence", 5),
     ("Cluster", "environmentMismatches", 20),
     ("Cluster", "usageHours", 100),
+    ("ComputationBatch", "computations", 100),
     ("Environment", "packages", 100),
-    ("ErrorGroup", "trend", 30),
     ("EnvironmentDifference", "added", 20),
     ("EnvironmentDifference", "changed", 20),
     ("EnvironmentDifference", "removed", 20),
+    ("ErrorBatch", "errors", 100),
+    ("ErrorGroup", "trend", 30),
+    ("EventBatch", "events", 100),
+    ("LogBatch", "lines", 100),
     ("Profile", "frames", 500),
     ("Profile", "nodes", 1_000),
     ("ProfileComparison", "frames", 500),
     ("ProfileComparison", "nodes", 1_000),
     ("Series", "points", 100),
+    ("SnapshotBatch", "clusters", 100),
 ];
 
 /// Fields whose `first` has other bounds than a page: how many items there are without it, and at the most.

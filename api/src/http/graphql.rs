@@ -67,11 +67,7 @@ pub(super) async fn post(
     told(&state, &taker, answer(&state, media_type, outcome.await))
 }
 
-pub(super) async fn get(
-    State(state): State<AppState>,
-    Source(origin): Source,
-    request: Request,
-) -> Response {
+pub(super) async fn get(State(state): State<AppState>, Source(origin): Source, request: Request) -> Response {
     let (request, _) = request.into_parts();
     if socket::is_asked_for(&request.headers) {
         return socket::open(state, origin, request);

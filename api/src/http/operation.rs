@@ -161,9 +161,10 @@ pub(super) async fn execute(
     let left = state.query_budget.take(taker, guarded.cost, state.clock.timestamp())?;
     if let Kind::Subscription(_) = guarded.kind {
         let pass = state.admit(viewer, shown);
-        let begun = tokio::time::timeout(state.query_timeout, state.live.subscribe(&pass, guarded, origin, left))
-            .await
-            .map_err(|_| Problem::deadline(state.query_timeout))?;
+        let begun =
+            tokio::time::timeout(state.query_timeout, state.live.subscribe(&pass, guarded, origin, left))
+                .await
+                .map_err(|_| Problem::deadline(state.query_timeout))?;
         return begun
             .map(|subscription| Outcome::Subscription(Box::new(subscription)))
             .map_err(Refusal::Document);
@@ -228,7 +229,11 @@ impl From<Refusal> for Rendered {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Request(problem) => Self::Refused(vec![(&problem).into()]),
-            Refusal::Document(errors) => GraphQlResponse::from_errors(errors).into(),
+            Refusal::Document(errors) => {
+                let mut response = GraphQlResponse::from_errors(errors);
+                finish(&mut response);
+                Self::Refused(response.errors)
+            }
         }
     }
 }

@@ -168,5 +168,7 @@ impl From<&AuthError> for End {
 /// The errors of a subscription that does not begin.
 fn refusal(mut response: Response) -> Vec<ServerError> {
     finish(&mut response);
+    // Nothing was executed: that is an error of the request, and of no field of an answer.
+    response.errors.iter_mut().for_each(|error| error.path.clear());
     response.errors
 }

@@ -4,7 +4,7 @@
 //! after the other, because each holds the cluster's row. Rows that a change brings have its place, and no index has it: they
 //! are looked for in their cluster, from the time on that the oldest of them may have.
 
-use entity::{AccountOwned, Positional, Timestamp, cluster, ids::ClusterId};
+use entity::{AccountOwned, Timestamp, cluster, ids::ClusterId};
 use sea_orm::{
     ColumnTrait, Condition, EntityTrait, FromQueryResult, QueryFilter, QuerySelect,
     sea_query::{Expr, ExprTrait},
@@ -67,23 +67,22 @@ pub(super) fn next_change(now: Timestamp) -> Expr {
     Expr::case(changed_at().gte(now), changed_at().add(1)).finally(now).into()
 }
 
-/// The rows of these arrivals, by the columns that have the arrival, the cluster, the time and the identifier.
-pub(super) fn arrived<C: ColumnTrait>(arrivals: &[Arrivals], columns: (C, C, C, C)) -> Condition {
-    let (arrived_at, cluster, at, id) = columns;
-    let of = |of: &Arrivals| {
-        let all = Condition::all().add(cluster.eq(of.cluster)).add(arrived_at.lte(of.until));
-        let all = match of.part {
-            Some(part) => {
-                let row = [arrived_at, at, id].map(|column| Expr::col(column.as_column_ref()));
-                let place = [Expr::val(part.arrival), Expr::val(part.at), Expr::val(part.id)];
-                all.add(Expr::tuple(row).gt(Expr::tuple(place)))
-            }
-            None => all.add(arrived_at.gt(of.after)),
-        };
-        all.add_option(of.since.map(|since| at.gte(since)))
+/// The rows of arrivals, by the columns that have the arrival, the cluster, the time and the identifier.
+fn arrived<C: ColumnTrait>(of: &Arrivals, (arrived_at, cluster, at, id): (C, C, C, C)) -> Condition {
+    let all = Condition::all().add(cluster.eq(of.cluster)).add(arrived_at.lte(of.until));
+    let all = match of.part {
+        Some(part) => {
+            let row = [arrived_at, at, id].map(|column| Expr::col(column.as_column_ref()));
+            let place = [Expr::val(part.arrival), Expr::val(part.at), Expr::val(part.id)];
+            all.add(Expr::tuple(row).gt(Expr::tuple(place)))
+        }
+        None => all.add(arrived_at.gt(of.after)),
     };
-    arrivals.iter().fold(Condition::any(), |any, arrivals| any.add(of(arrivals)))
+    all.add_option(of.since.map(|since| at.gte(since)))
 }
+
+/// A column of an order's table.
+type Column<S> = <<S as Sort>::Entity as EntityTrait>::Column;
 
 impl AccountStore {
     /// Clusters that changed after a place, `limit` at the most: among some, or all that have not ended long ago.
@@ -124,20 +123,28 @@ impl AccountStore {
         Ok(position)
     }
 
-    /// Rows that pass a condition, in the order in which they arrived.
+    /// Rows of some arrivals that pass a condition, in the order in which they arrived. Each cluster is a statement's arm of its
+    /// own, which is a range of the table's key.
     pub(super) async fn as_arrived<S: Sort>(
         &self,
+        arrivals: &[Arrivals],
+        columns: (Column<S>, Column<S>, Column<S>, Column<S>),
         condition: Condition,
         sort: S,
         limit: u64,
     ) -> Result<Vec<<S::Entity as EntityTrait>::Model>, StoreError>
     where
         S::Entity: AccountOwned,
-        <S::Entity as EntityTrait>::Model: Positional,
     {
-        let select = self.select::<S::Entity>().filter(condition);
+        let of = |of: &Arrivals| {
+            self.select::<S::Entity>().filter(arrived(of, columns)).filter(condition.clone())
+        };
         let request = PageRequest { limit, end: End::First, after: None, before: None };
-        Ok(page::fetch(&self.reads(), select, sort, &request).await?.into_rows())
+        let pages = page::fetch_each(&self.reads(), arrivals.iter().map(of).collect(), sort, &request).await?;
+        let mut rows: Vec<_> = pages.into_iter().flat_map(|page| page.rows).collect();
+        rows.sort_by(|(a, _), (b, _)| a.cmp(b));
+        rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 
     /// Takes down that something changed which people say of a cluster and which does not lie in its row, and tells those who

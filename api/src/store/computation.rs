@@ -16,7 +16,7 @@ use sea_orm::{
 
 use super::{
     account_list::{TimeRange, unsaid},
-    arrival::{Arrivals, arrived},
+    arrival::Arrivals,
     cluster_filter::ClusterFilter,
     code_snippet::stacks,
     error::StoreError,
@@ -236,8 +236,8 @@ impl AccountStore {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::StartedAt, Column::Id);
         // What changes now may have begun at any time.
         let arrivals: Vec<_> = arrivals.iter().map(|of| Arrivals { since: None, ..*of }).collect();
-        let condition = self.account_computations(of).add(arrived(&arrivals, columns));
-        self.as_arrived(condition, ComputationSort::AsArrived, limit).await
+        let condition = self.account_computations(of);
+        self.as_arrived(&arrivals, columns, condition, ComputationSort::AsArrived, limit).await
     }
 
     /// Writes what a report says of computations, and the links it names.

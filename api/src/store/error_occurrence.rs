@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     account_list::{TimeRange, unsaid},
-    arrival::{Arrivals, arrived},
+    arrival::Arrivals,
     cluster_filter::ClusterFilter,
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
@@ -186,8 +186,7 @@ impl AccountStore {
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::OccurredAt, Column::Id);
-        let condition = self.account_errors(of).add(arrived(arrivals, columns));
-        self.as_arrived(condition, ErrorSort::AsArrived, limit).await
+        self.as_arrived(arrivals, columns, self.account_errors(of), ErrorSort::AsArrived, limit).await
     }
 
     /// How many errors of all clusters a filter passes.

@@ -17,7 +17,7 @@ use sea_orm::{
 
 use super::{
     account_list::{TimeRange, unsaid},
-    arrival::{Arrivals, arrived},
+    arrival::Arrivals,
     cluster_filter::ClusterFilter,
     error::StoreError,
     page::{self, Key, PLACE, Page, PageRequest, Sort},
@@ -253,8 +253,8 @@ impl AccountStore {
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::OccurredAt, Column::Id);
         let of_clusters = self.of_clusters(&of.clusters, Column::ClusterId);
-        let condition = of.condition().add_option(of_clusters).add(arrived(arrivals, columns));
-        self.as_arrived(condition, EventSort::AsArrived, limit).await
+        let condition = of.condition().add_option(of_clusters);
+        self.as_arrived(arrivals, columns, condition, EventSort::AsArrived, limit).await
     }
 
     /// Writes the events of a report.

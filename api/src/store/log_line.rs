@@ -10,7 +10,7 @@ use sea_orm::{ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect};
 
 use super::{
     account_list::{TimeRange, unsaid},
-    arrival::{Arrivals, arrived},
+    arrival::Arrivals,
     cluster_filter::ClusterFilter,
     error::StoreError,
     page::{self, End, Key, Page, PageRequest, Sort},
@@ -257,8 +257,7 @@ impl AccountStore {
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::LoggedAt, Column::Id);
-        let condition = self.account_logs(of).add(arrived(arrivals, columns));
-        self.as_arrived(condition, LogSort::AsArrived, limit).await
+        self.as_arrived(arrivals, columns, self.account_logs(of), LogSort::AsArrived, limit).await
     }
 
     /// The last `count` lines of each worker, or of its nanny, in the order they were written.

@@ -110,7 +110,7 @@ impl Client {
             Err(close) => return close,
         };
         // It lasts as long as the socket, or ends it.
-        let pass = match asker.state.viewer_with(&asker.credentials, Scope::Read).await {
+        let pass = match Box::pin(asker.state.viewer_with(&asker.credentials, Scope::Read)).await {
             Ok(viewer) => asker.state.admit(viewer, &asker.credentials),
             Err(problem) => return problem.into(),
         };
@@ -258,7 +258,8 @@ impl Greeted {
             let asker = Asker::signed_in(&self.state, &self.credentials, self.origin, &known).await?;
             execute(&self.state, asker, async { Ok(parameters) }, Way::Socket).await
         };
-        let rendered = match outcome.await {
+        // What it takes to begin is let go of once it has begun.
+        let rendered = match Box::pin(outcome).await {
             Ok(Outcome::Answer(response)) => Rendered::from(response),
             Ok(Outcome::Subscription(mut subscription)) => loop {
                 match subscription.next().await {
