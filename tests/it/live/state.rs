@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use harness::{ReportBuilder, TestApp};
+use harness::{ReportBuilder, TestApp, code, code_frame, span};
 use serde_json::{Value, json};
 
 use super::{Watching, cursor, refusal};
@@ -184,4 +184,24 @@ async fn a_slow_reader_gets_the_newest_state_and_is_told_of_the_gap() {
     assert!(payloads < reports, "{payloads} of {reports}");
     assert!(gaps >= 1, "{gaps}");
     tokio::time::timeout(Duration::from_secs(20), app.stop()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_written_down_when_it_is_read_is_not_sent() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let query = "subscription($after: String) { clusters(account: \"ada\", after: $after) {
+        cluster { spans { nodes { code { snippet { text } } } } } } }";
+    let mut watching = Watching::begin(&app, &ada, "clusters", query, json!({})).await;
+    let mut with_code = span(30, None, &["etl"], 1.0, Some(2.0));
+    ada.reported(&report("one", 1, 1).with("/spans", json!([with_code])).build()).await;
+    assert_eq!(watching.next().await["cluster"]["spans"]["nodes"], json!([{ "code": [] }]));
+    with_code["code"] = json!([[code_frame("geheim = 1", 1, 0)]]);
+    let second = report("one", 2, 1).with("/spans", json!([with_code])).with("/code", json!([code("geheim = 1")]));
+    ada.reported(&second.build()).await;
+    let refused = watching.socket.message().await;
+    let error = &refused["payload"]["errors"][0]["extensions"]["code"];
+    assert_eq!((&refused["payload"]["data"], error), (&Value::Null, &json!("FORBIDDEN")), "{refused}");
+    assert!(!refused.to_string().contains("geheim"));
+    app.stop().await;
 }
