@@ -92,7 +92,7 @@ def collect(pages: Iterable[list[Row]], kind: Kind, export: Export, limit: int |
         warnings.warn(
             f"there are more than {limit:,} {kind.name}, of which these are the first: ask for"
             " less, or set limit to more or to None",
-            stacklevel=3,
+            stacklevel=4,
         )
     return Records(rows, kind, export if complete else export.limited(len(rows)), complete)
 

@@ -62,8 +62,8 @@ class Report:
     ----------
     data:
         What the server answered, with the names and units of the GraphQL schema.
-        ``data["answers"]`` has an answer to each question, with ``verdict``, ``headline``, ``value``, ``unit`` and
-        ``evidence``.
+        ``data["answers"]`` has an answer to each question, with ``verdict``, ``headline``,
+        ``value``, ``unit`` and ``evidence``.
     """
 
     def __init__(self, data: Row):
