@@ -1,4 +1,4 @@
-"""Exports: what is asked for, and what happens when it breaks off. Tables are read in tests/dask."""
+"""Exports: what is asked for, and what happens when they break off. tests/dask reads tables."""
 
 import sys
 from datetime import date, datetime, timezone

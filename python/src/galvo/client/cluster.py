@@ -147,9 +147,10 @@ def list_clusters(
         elsewhere), ``schedulerId``, ``name``, ``user`` (``id``, ``name``), ``state``
         (``"RUNNING"``, ``"CLOSED"``), ``desiredState``, ``startedAt``, ``endedAt``,
         ``durationSeconds``, ``lastSeenAt``, ``idleSince``, ``closeReason``, ``tags``, ``now``
-        (``workers``, ``threads``, ``memoryUsed`` and ``memoryLimit`` in bytes; None once it closed), ``totals`` (``tasks``,
-        ``errors``, ``clusterSeconds`` and more), ``usage`` (``utilization`` from 0 to 1, ``costs``
-        with ``amount`` and ``currency``) and ``environment``. ``to_pandas()`` has more columns.
+        (``workers``, ``threads``, ``memoryUsed`` and ``memoryLimit`` in bytes; None once it
+        closed), ``totals`` (``tasks``, ``errors``, ``clusterSeconds`` and more), ``usage``
+        (``utilization`` from 0 to 1, ``costs`` with ``amount`` and ``currency``) and
+        ``environment``. ``to_pandas()`` has more columns.
 
     Examples
     --------
