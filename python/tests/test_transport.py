@@ -6,6 +6,7 @@ import time
 
 import dask
 import pytest
+import trustme
 from fake_api import NOTHING, TOKEN, Answer, FakeApi, data, errors
 
 import galvo
@@ -182,10 +183,25 @@ def test_a_proxy_of_an_unknown_kind_is_told(api, monkeypatch):
         galvo.graphql(QUERY)
 
 
-def test_certificates_are_verified():
-    context = transport._pool("https://galvo.example").connection_pool_kw["ssl_context"]
-    assert context.verify_mode is ssl.CERT_REQUIRED
-    assert context.check_hostname
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_certificates_are_verified(api, impatient, monkeypatch, tmp_path, host):
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    api.answers = [data(WELL)]
+    api._server.socket = context.wrap_socket(api._server.socket, server_side=True)
+    address = f"https://{host}:{api._server.server_address[1]}"
+    with dask.config.set({"galvo.server": address}):
+        with pytest.raises(galvo.ServerUnreachable, match=r"certificate .* cannot be verified"):
+            galvo.graphql(QUERY)
+        authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+        if host == "127.0.0.1":
+            assert galvo.graphql(QUERY) == WELL
+        else:  # which is a name that the certificate does not have
+            with pytest.raises(galvo.ServerUnreachable, match="cannot be verified"):
+                galvo.graphql(QUERY)
+    assert len(api.requests) == (host == "127.0.0.1")
 
 
 def test_a_server_without_tls_is_told_of_as_such(api, impatient):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import ssl
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -123,7 +122,8 @@ def _pool(address: str) -> Any:
     parts = urlsplit(address)
     options: dict[str, Any] = {"maxsize": 2, "block": False}
     if parts.scheme == "https":
-        options["ssl_context"] = ssl.create_default_context()
+        # Its own context, not one of Python's: with these, older releases take no addresses of IP.
+        options["cert_reqs"] = "CERT_REQUIRED"
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(parts.netloc):
