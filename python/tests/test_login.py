@@ -15,6 +15,7 @@ from galvo.client.login import Identity, configuration_file, keep, login_with
 
 ASKED = Answer(201, b'{"identifier": "otter", "token": "otter-secret"}')
 WHO = Answer(200, b'{"username": "ada", "default_account": {"slug": "team"}}')
+ADA = Identity("ada", "team", "http://galvo.example")
 NOT_YET = errors("UNAUTHENTICATED", status=401)
 
 
@@ -40,18 +41,18 @@ def test_a_token_is_waited_for_and_kept(api, home, impatient, capsys):
     # This process uses it at once, and so do those that read the file.
     assert dask.config.get("galvo.token") == "otter-secret"
     saved = yaml.safe_load((home / "galvo.yaml").read_text())
-    assert saved == {"galvo": {"server": api.address, "token": "otter-secret"}}
+    assert saved == {"galvo": {"server": api.address, "account": "team", "token": "otter-secret"}}
 
 
 def test_nobody_but_the_owner_reads_the_file(api, home):
     old = os.umask(0)
     try:
-        path = keep(api.address, "t-1")
+        path = keep(ADA, "t-1")
     finally:
         os.umask(old)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)
-    keep(api.address, "t-2")
+    keep(ADA, "t-2")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [file.name for file in home.iterdir()] == ["galvo.yaml"]
 
@@ -61,10 +62,11 @@ def test_other_settings_stay(home, plain_configuration):
     (home / "galvo.yaml").write_text(
         "galvo:\n  token: old\n  idle: {timeout: 20 minutes}\ndistributed: {scheduler: {x: 1}}\n"
     )
-    keep("http://galvo.example", "t-1")
+    keep(ADA, "t-1")
     assert yaml.safe_load((home / "galvo.yaml").read_text()) == {
         "galvo": {
             "server": "http://galvo.example",
+            "account": "team",
             "token": "t-1",
             "idle": {"timeout": "20 minutes"},
         },
@@ -78,7 +80,7 @@ def test_a_file_that_is_something_else_is_left_alone(home, plain_configuration, 
     content = content if isinstance(content, bytes) else content.encode()
     (home / "galvo.yaml").write_bytes(content)
     with pytest.raises(galvo.NotConfigured, match=r"galvo\.yaml"):
-        keep("http://galvo.example", "t-1")
+        keep(ADA, "t-1")
     assert (home / "galvo.yaml").read_bytes() == content
     assert len(list(home.iterdir())) == 1
 

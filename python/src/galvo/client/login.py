@@ -51,8 +51,8 @@ def login(
     """Sign in: have a token made by way of a browser, and keep it in Dask's configuration.
 
     Shows the address of a page of the server, waits until somebody who is signed in activates the
-    token there, and writes server and token to ``galvo.yaml`` in Dask's directory of configuration,
-    readable by its owner alone. This process uses them at once.
+    token there, and writes server, account and token to ``galvo.yaml`` in Dask's directory of
+    configuration, readable by its owner alone. This process uses them at once.
 
     Parameters
     ----------
@@ -87,22 +87,23 @@ def login(
     page = f"{address}/activate-token?id={quote(identifier, safe='')}"
     (show or _print)(Activation(page, identifier))
     identity = _wait(address, token, min(patience_seconds, PATIENCE_SECONDS))
-    keep(address, token)
+    keep(identity, token)
     return identity
 
 
 def login_with(token: str, server: str | None = None) -> Identity:
     """Keep a token that is there already, if the server takes it."""
     identity = _whose(_server(_address(server), token.strip()))
-    keep(identity.address, token.strip())
+    keep(identity, token.strip())
     return identity
 
 
-def keep(address: str, token: str) -> Path:
-    """Writes server and token to Dask's configuration, and uses them in this process.
+def keep(identity: Identity, token: str) -> Path:
+    """Writes server, account and token to Dask's configuration, and uses them in this process.
 
-    Other settings in the file stay; its comments do not. It is replaced as a whole, and nobody
-    but its owner can read it, not for a moment either.
+    The account stands there because another one may be left from the ``coiled`` package. Other
+    settings in the file stay; its comments do not. It is replaced as a whole, and nobody but its
+    owner can read it, not for a moment either.
     """
     path = configuration_file()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +115,8 @@ def keep(address: str, token: str) -> Path:
     own = content.get("galvo") if isinstance(content, dict) else None
     if not isinstance(content, dict) or not isinstance(own, (dict, type(None))):
         raise NotConfigured(f"{path} is no configuration of Dask: mend or remove it")
-    content["galvo"] = {**(own or {}), "server": address, "token": token}
+    kept = {"server": identity.address, "account": identity.account, "token": token}
+    content["galvo"] = {**(own or {}), **kept}
     # Made with mode 0600, in the same directory so that it can take the other's place.
     handle, part = tempfile.mkstemp(prefix=".galvo-", suffix=".part", dir=path.parent)
     try:
@@ -127,7 +129,7 @@ def keep(address: str, token: str) -> Path:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)
         raise
-    dask.config.set({"galvo.server": address, "galvo.token": token})
+    dask.config.set({f"galvo.{name}": value for name, value in kept.items()})
     return path
 
 
@@ -143,7 +145,8 @@ def configuration_file() -> Path:
 
 def overriding_variables() -> list[str]:
     """Variables of the environment that win over the file."""
-    return [name for name in ("DASK_GALVO__SERVER", "DASK_GALVO__TOKEN") if os.environ.get(name)]
+    names = [f"DASK_GALVO__{name}" for name in ("SERVER", "ACCOUNT", "TOKEN")]
+    return [name for name in names if os.environ.get(name)]
 
 
 def _address(server: str | None) -> str:
