@@ -113,9 +113,10 @@ def test_in_a_notebook_it_goes_on_beside_and_can_be_stopped(api):
 
 
 def test_what_goes_wrong_beside_is_shown(api):
-    api.answers = [of(KEY), of(None)]
+    api.answers = [of(KEY), of(snapshot()), of(None)]
     screen, watch = Screen(), watch_of(api)
     watch.follow_beside(screen)
+    assert len(screen.shown) == 1, "before the thread begins"
     assert watch.wait(5)
     assert screen.complaints == ["cluster 12 is no longer there"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextvars
+import itertools
 import shutil
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any, TextIO
 
 from galvo.client.cluster import ClusterKey, ClusterLike, key_of
@@ -55,9 +58,7 @@ class Watch:
     def follow(self, screen: Any) -> None:
         """Shows what changes until the cluster is closed; Ctrl-C ends it, too."""
         try:
-            for snapshot in snapshots(self._server, self._cluster, self._pace):
-                self.latest = snapshot
-                screen.show(snapshot)
+            self._show(screen, snapshots(self._server, self._cluster, self._pace))
         except KeyboardInterrupt:
             self.stop()
         finally:
@@ -65,18 +66,33 @@ class Watch:
             screen.end()
 
     def follow_beside(self, screen: Any) -> None:
-        """The same in a thread of its own, so that a notebook goes on."""
+        """Shows what there is, and in a thread of its own what changes: a notebook goes on."""
+        coming = snapshots(self._server, self._cluster, self._pace)
+        self._show(screen, itertools.islice(coming, 1))
+        # What a notebook shows belongs to the cell in whose context it is shown.
+        context = contextvars.copy_context()
         self._thread = threading.Thread(
-            target=self._follow_quietly, args=(screen,), name="galvo-watch", daemon=True
+            target=context.run,
+            args=(self._follow_quietly, screen, coming),
+            name="galvo-watch",
+            daemon=True,
         )
         self._thread.start()
 
-    def _follow_quietly(self, screen: Any) -> None:
+    def _follow_quietly(self, screen: Any, coming: Iterator[Snapshot]) -> None:
         try:
-            self.follow(screen)
+            self._show(screen, coming)
         except GalvoError as error:
             # Nobody would see an exception of a thread.
             screen.complain(str(error))
+        finally:
+            self._server.close()
+            screen.end()
+
+    def _show(self, screen: Any, coming: Iterator[Snapshot]) -> None:
+        for snapshot in coming:
+            self.latest = snapshot
+            screen.show(snapshot)
 
 
 class Terminal:
