@@ -16,7 +16,7 @@ class Inquiry:
     """A cluster whose client asks Galvo about it, in an account that has no other."""
 
     def __init__(self, processes, python, galvo, name):
-        galvo = member(galvo, re.sub(r"\W+", "-", name).strip("-")[-40:])
+        galvo = member(galvo, re.sub(r"\W+", "-", name)[-40:].strip("-_"))
         self.galvo, self.processes, self.python = galvo, processes, python
         self.settings = settings_for(galvo.address, galvo.token)
         self.dask = ObservedCluster(processes, python, galvo.address, galvo.token)
@@ -36,6 +36,7 @@ class Inquiry:
         options = {"attempts": str(directory), "reading": 1e9, "password": "sesame"}
         self.client.call("trouble", workload="failings", **options)
         self.client.call("run", workload="squares", first=0, count=10)
+        self.before = self.client.call("dask_report")
         self.announce(TOPICS, ANNOUNCED)
         self.report = self.client.call("dask_report")
 
