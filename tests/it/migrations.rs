@@ -39,6 +39,7 @@ async fn up_down_and_up_again() {
         [
             "accounts",
             "api_tokens",
+            "audit_entries",
             "client_spans",
             "clients",
             "cluster_notes",
@@ -178,6 +179,7 @@ async fn every_entity_reads_its_table() {
     reads!(
         account,
         api_token,
+        audit_entry,
         client,
         client_span,
         cluster,
