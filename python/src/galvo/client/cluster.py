@@ -70,9 +70,14 @@ mutation ($id: ID!) {
 """
 
 
-def _state(row: Row) -> html.Html:
+def state_of(row: Row) -> str:
+    """The state of a cluster in words: as the server has it, or that it is to stop."""
     stopping = row["state"] == "RUNNING" and row["desiredState"] == "STOPPED"
-    word = "stopping" if stopping else row["state"].lower()
+    return "stopping" if stopping else str(row["state"]).lower()
+
+
+def _state(row: Row) -> html.Html:
+    word = state_of(row)
     return html.element("span", word, "good" if word == "running" else "note")
 
 
@@ -145,7 +150,7 @@ def list_clusters(
     Records
         A list of dictionaries with the keys ``id``, ``number`` (either of them names the cluster
         elsewhere), ``schedulerId``, ``name``, ``user`` (``id``, ``name``), ``state``
-        (``"RUNNING"``, ``"CLOSED"``), ``desiredState``, ``startedAt``, ``endedAt``,
+        (as ``"RUNNING"`` and ``"CLOSED"``), ``desiredState``, ``startedAt``, ``endedAt``,
         ``durationSeconds``, ``lastSeenAt``, ``idleSince``, ``closeReason``, ``tags``, ``now``
         (``workers``, ``threads``, ``memoryUsed`` and ``memoryLimit`` in bytes; None once it
         closed), ``totals`` (``tasks``, ``errors``, ``clusterSeconds`` and more), ``usage``

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from galvo.client import html, quantities
-from galvo.client.cluster import ClusterLike, key_of
+from galvo.client.cluster import ClusterLike, key_of, state_of
 from galvo.client.moments import in_words, moment, on_the_clock
 from galvo.client.server import UNREADABLE, Row, Server
 from galvo.client.terminal import printable, table
@@ -34,7 +34,8 @@ REPORT = (
     f"fragment answers on Answers {{ {ANSWERS} }}"
     + """
 query ($id: ID!) { cluster(id: $id) {
-  number name schedulerId state startedAt endedAt durationSeconds closeReason lastSeenAt
+  number name schedulerId state desiredState startedAt endedAt durationSeconds
+  closeReason lastSeenAt
   user { name } tags { key value }
   totals {
     tasks tasksSucceeded tasksErred errors bytes peakWorkers peakThreads computeSeconds
@@ -128,7 +129,7 @@ class Report:
             time = f"from {begun}, closed after {lasted}{reason}"
         else:
             heard = on_the_clock(moment(data["lastSeenAt"]))
-            time = f"from {begun}, running for {lasted}, last heard of {heard}"
+            time = f"from {begun}, {state_of(data)}, up for {lasted}, last heard of {heard}"
         tags = (t["key"] + ("" if t["value"] is None else f"={t['value']}") for t in data["tags"])
         utilization = quantities.share(data["usage"]["utilization"])
         workers = quantities.count(totals["peakWorkers"], "workers")

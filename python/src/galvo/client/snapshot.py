@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from galvo.client import html, quantities
-from galvo.client.cluster import ClusterKey
+from galvo.client.cluster import ClusterKey, state_of
 from galvo.client.errors import NotFound, ServerUnreachable
 from galvo.client.moments import in_words, moment, on_the_clock
 from galvo.client.pace import Pace
@@ -73,8 +73,10 @@ class Snapshot:
             reason = f" ({data['closeReason']})" if data["closeReason"] else ""
             words.append(f"closed after {lasted}{reason}")
         else:
-            stopping = data["desiredState"] == "STOPPED"
-            words.append(f"{'stopping after' if stopping else 'running for'} {lasted}")
+            state = state_of(data)
+            words.append(
+                f"running for {lasted}" if state == "running" else f"{state}, up for {lasted}"
+            )
         if now is not None:
             limit = now["memoryLimit"]
             memory = quantities.size(now["memoryUsed"])

@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from galvo.client import quantities
-from galvo.client.cluster import clusters_of
+from galvo.client.cluster import clusters_of, state_of
 from galvo.client.moments import in_words, on_the_clock
 from galvo.client.server import Row, Server
 from galvo.client.terminal import table
@@ -25,7 +25,7 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         "--since", default="7 days", help="how long ago they started at most; `all` for ever"
     )
     parser.add_argument("--user", help="only those of this user")
-    parser.add_argument("--state", choices=["running", "closed"], help="only those in this state")
+    parser.add_argument("--state", help="only those in this state, as `running` or `closed`")
     parser.add_argument("--limit", type=int, default=50, help="so many at most; 50 if not given")
     parser.add_argument("--json", action="store_true", help="write JSON, with all that is known")
 
@@ -55,7 +55,7 @@ def _cells(row: Row) -> list[str]:
         str(row["number"]),
         row["name"] or row["schedulerId"],
         row["user"]["name"] if row["user"] else "",
-        row["state"].lower(),
+        state_of(row),
         on_the_clock(row["startedAt"]),
         in_words(row["durationSeconds"]),
         quantities.count(totals["peakWorkers"] if now is None else now["workers"]),
