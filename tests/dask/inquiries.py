@@ -39,6 +39,7 @@ class Inquiry:
         self.before = self.client.call("dask_report")
         self.announce(TOPICS, ANNOUNCED)
         self.report = self.client.call("dask_report")
+        return self
 
     def announce(self, topics, count):
         """Tasks that log an event, and a line of their worker's log."""
@@ -75,20 +76,18 @@ class Inquiry:
         assert answer["warnings"] == []
         return answer["rows"]
 
-    @property
-    def environment(self):
-        return dask_environment(self.processes.directory, self.settings)
-
     def start(self, *arguments):
         """``python -m galvo`` with this cluster's settings, as a process."""
         command = [self.python, "-m", "galvo", *map(str, arguments)]
-        return self.processes.start(arguments[0], command, self.environment)
+        environment = dask_environment(self.processes.directory, self.settings)
+        return self.processes.start(arguments[0], command, environment)
 
-    def run(self, *arguments):
-        """The same, once it has ended."""
+    def run(self, *arguments, token=None):
+        """The same, once it has ended, with another token if one is given."""
+        settings = {**self.settings, "galvo.token": token or self.galvo.token}
         return subprocess.run(
             [self.python, "-m", "galvo", *map(str, arguments)],
-            env=self.environment,
+            env=dask_environment(self.processes.directory, settings),
             cwd=self.processes.directory,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -13,12 +13,14 @@ from inquiries import ANNOUNCED, Inquiry
 from processes import clean_environment, dask_environment, wait_until
 from test_coiled_login import PASSWORD, Browser, own_galvo  # noqa: F401
 
+READER = """
+mutation { createToken(input: { label: "reader", scopes: [READ] }) { secret } }
+"""
+
 
 @pytest.fixture
 def inquiry(processes, python, galvo, request):
-    inquiry = Inquiry(processes, python, galvo, "command-" + request.node.name)
-    inquiry.work()
-    return inquiry
+    return Inquiry(processes, python, galvo, "command-" + request.node.name).work()
 
 
 def test_logs(inquiry):
@@ -55,6 +57,13 @@ def test_stop_and_watch(inquiry):
     asked = inquiry.run("stop", number)
     assert (asked.returncode, inquiry.dask.dask.scheduler.is_running()) == (2, True)
     assert "--yes" in asked.stderr
+    # A token that may only read stops nothing.
+    reader = inquiry.galvo.query(READER)["createToken"]["secret"]
+    refused = inquiry.run("stop", number, "--yes", token=reader)
+    assert refused.returncode == 1 and refused.stderr.startswith("galvo: ")
+    assert "scope `admin`" in refused.stderr
+    assert reader not in refused.stdout + refused.stderr
+    assert inquiry.dask.dask.scheduler.is_running()
     done = inquiry.run("stop", number, "--yes")
     assert (done.returncode, done.stderr) == (0, "")
     assert inquiry.dask.dask.scheduler.wait(15) == 0
@@ -68,20 +77,6 @@ def test_stop_and_watch(inquiry):
     page = inquiry.processes.directory / "report.html"
     assert inquiry.run("report", number, "--output", page).returncode == 0
     assert "closed after" in page.read_text(encoding="utf-8")
-
-
-def test_a_token_that_may_only_read_stops_nothing(inquiry):
-    number = inquiry.told()["number"]
-    query = """
-      mutation { createToken(input: { label: "reader", scopes: [READ] }) { secret } }
-    """
-    secret = inquiry.galvo.query(query)["createToken"]["secret"]
-    inquiry.settings["galvo.token"] = secret
-    refused = inquiry.run("stop", number, "--yes")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("galvo: ") and "scope `admin`" in refused.stderr
-    assert secret not in refused.stdout + refused.stderr
-    assert inquiry.dask.dask.scheduler.is_running()
 
 
 def test_login(own_galvo, processes, python):  # noqa: F811

@@ -5,23 +5,31 @@ import json
 import nbformat
 import pytest
 from accounts import close_to, computation_of, error_of, moment
-from conftest import settings_for
+from conftest import PYTHONS, settings_for
 from inquiries import ANNOUNCED, TOPICS, Inquiry
 from nbclient import NotebookClient
-from processes import WORKLOADS, dask_environment
+from processes import WORKLOADS, Processes, dask_environment, python_named
 from stores import member
+
+
+@pytest.fixture(scope="module", params=PYTHONS)
+def shared(request, galvo, tmp_path_factory):
+    """A cluster that several tests ask about."""
+    processes = Processes(tmp_path_factory.mktemp("shared"))
+    python = python_named(request.param.upper())
+    yield Inquiry(processes, python, galvo, f"shared-{request.param}").work()
+    processes.kill_all()
 
 
 @pytest.fixture
 def inquiry(processes, python, galvo, request):
-    inquiry = Inquiry(processes, python, galvo, request.node.name)
-    inquiry.work()
-    return inquiry
+    """A cluster that the test may close."""
+    return Inquiry(processes, python, galvo, request.node.name).work()
 
 
-def test_lists(inquiry):
+def test_lists(shared):
     """All lists of a cluster and of its account have what Dask has, all pages of them."""
-    report, row = inquiry.report, inquiry.told()
+    report, row = shared.report, shared.told()
     number = row["number"]
     assert row["schedulerId"] == report["scheduler_id"]
     assert (row["desiredState"], row["user"]["name"]) == ("RUNNING", "ada")
@@ -30,20 +38,20 @@ def test_lists(inquiry):
     compute = sum(p["durations"].get("compute", 0) for p in report["prefixes"].values())
     assert row["totals"]["computeSeconds"] == close_to(compute)
     for which in ({"since": "1 hour"}, {"user": "ada"}, {"filter": {"hasErrors": True}}):
-        assert [found["id"] for found in inquiry.ask("list_clusters", **which)] == [row["id"]]
+        assert [found["id"] for found in shared.ask("list_clusters", **which)] == [row["id"]]
     for which in ({"since": 0}, {"user": "admin"}, {"filter": {"states": ["CLOSED"]}}):
-        assert inquiry.ask("list_clusters", **which) == []
+        assert shared.ask("list_clusters", **which) == []
 
     computations = {one["id"]: computation_of(one, report) for one in report["computations"]}
     # Later on Dask forgets when tasks stopped that nobody needs.
     stopped = {
-        one["id"]: computation_of(one, inquiry.before)["stop"]
-        for one in inquiry.before["computations"]
+        one["id"]: computation_of(one, shared.before)["stop"]
+        for one in shared.before["computations"]
     }
     assert len(stopped) >= 2
     ways = ({"mine": True}, {"cluster_id": number}, {"scheduler_id": row["id"]}, {}, {"since": 600})
     for way in ways:
-        found = inquiry.ask("list_computations", **way)
+        found = shared.ask("list_computations", **way)
         begun = [one["startedAt"] for one in found]
         assert begun == sorted(begun, reverse=True)
         assert {one["cluster"]["number"] for one in found} == {number}
@@ -56,7 +64,7 @@ def test_lists(inquiry):
     errors = {error["key"]: error_of(error, report) for error in report["errors"]}
     names = ("at", "type", "message", "traceback", "worker")
     for way in ({}, {"mine": True}, {"cluster_id": number, "since": None}, {"user": "ada"}):
-        found = inquiry.ask("list_exceptions", **way)
+        found = shared.ask("list_exceptions", **way)
         told = {error["key"]: {name: error[name] for name in names} for error in found}
         assert told.keys() == errors.keys()
         # The one with a password in its text leaves the scheduler without.
@@ -64,38 +72,38 @@ def test_lists(inquiry):
         assert told == {key: {name: errors[key][name] for name in names} for key in told}
     (patient,) = (error for error in found if error["key"] == "hopeless")
     assert patient["retries"] == 2
-    assert inquiry.ask("list_exceptions", since=0) == []
+    assert shared.ask("list_exceptions", since=0) == []
 
-    scores = [said["number"] for _, said in inquiry.events("scores")]
+    scores = [said["number"] for _, said in shared.events("scores")]
     assert len(scores) > ANNOUNCED
     for way in ({"mine": True}, {"cluster_id": number}, {}, {"mine": True, "since": "1 hour"}):
-        found = inquiry.ask("list_events", topics="scores", **way)
+        found = shared.ask("list_events", topics="scores", **way)
         assert sorted(event["data"]["number"] for event in found) == sorted(scores)
         assert {event["topic"] for event in found} == {"scores"}
-    both = inquiry.ask("list_events", mine=True, topics=TOPICS)
+    both = shared.ask("list_events", mine=True, topics=TOPICS)
     assert len(both) > 100
-    cut = inquiry.client.call("ask", function="list_events", cluster_id=number, limit=101)
+    cut = shared.client.call("ask", function="list_events", cluster_id=number, limit=101)
     assert len(cut["rows"]) == 101
     assert "more than 101 events" in cut["warnings"][0]
 
 
-def test_another_accounts_clusters_are_not_there(inquiry, galvo):
-    number = inquiry.told()["number"]
-    inquiry.settings["galvo.token"] = member(galvo, f"strangers-{number}").token
-    told = inquiry.run("logs", number)
+def test_another_accounts_clusters_are_not_there(shared, galvo):
+    number = shared.told()["number"]
+    stranger = member(galvo, f"strangers-{number}").token
+    told = shared.run("logs", number, token=stranger)
     assert (told.returncode, told.stdout) == (1, "")
     assert told.stderr == f"galvo: there is no cluster {number} in this account\n"
-    assert inquiry.run("clusters").stdout == "There are no such clusters.\n"
+    assert shared.run("clusters", token=stranger).stdout == "There are no such clusters.\n"
 
 
-def test_graphql(inquiry):
-    row = inquiry.told()
+def test_graphql(shared):
+    row = shared.told()
     query = "query ($id: ID!) { cluster(id: $id) { schedulerId } }"
-    asked = inquiry.ask("graphql", query=query, variables={"id": row["id"]})
-    assert asked == {"cluster": {"schedulerId": inquiry.report["scheduler_id"]}}
-    wrong = inquiry.client.call("refused", function="graphql", query="{ nothing }")
+    asked = shared.ask("graphql", query=query, variables={"id": row["id"]})
+    assert asked == {"cluster": {"schedulerId": shared.report["scheduler_id"]}}
+    wrong = shared.client.call("refused", function="graphql", query="{ nothing }")
     assert (wrong["kind"], wrong["codes"]) == ("GraphQLError", ["GRAPHQL_VALIDATION_FAILED"])
-    other = inquiry.client.call("refused", function="list_clusters", account="other")
+    other = shared.client.call("refused", function="list_clusters", account="other")
     assert (other["kind"], other["codes"]) == ("GraphQLError", ["ACCOUNT_MISMATCH"])
 
 
@@ -150,24 +158,24 @@ def decoded(value, cell):
     return json.loads(cell) if is_json else cell
 
 
-@pytest.mark.parametrize("python", ["oldest"], indirect=True)
-def test_without_packages_for_tables(inquiry):
-    inquiry.told()
-    assert "pip install pandas" in inquiry.client.call("table_without_packages")
+@pytest.mark.parametrize("shared", ["oldest"], indirect=True)
+def test_without_packages_for_tables(shared):
+    shared.told()
+    assert "pip install pandas" in shared.client.call("table_without_packages")
 
 
-def test_report(inquiry):
-    inquiry.told()
-    told = inquiry.client.call("report")
+def test_report(shared):
+    shared.told()
+    told = shared.client.call("report")
     answers = told["data"]["answers"]
-    erred = len(inquiry.report["errors"])
+    erred = len(shared.report["errors"])
     assert answers["exceptions"]["value"] == erred
     assert (
         f"Did any exceptions occur? [bad]\n    {answers['exceptions']['headline']}" in told["text"]
     )
     compute = {
         name: prefix["durations"].get("compute", 0)
-        for name, prefix in inquiry.report["prefixes"].items()
+        for name, prefix in shared.report["prefixes"].items()
     }
     slowest = told["data"]["functions"][0]
     assert slowest["prefix"] == max(compute, key=compute.get)

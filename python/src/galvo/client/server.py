@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from urllib3.exceptions import HTTPError
+
 from galvo.client.errors import (
     GalvoError,
     GraphQLError,
@@ -136,7 +138,10 @@ class Server:
         headers = {**self._credentials(), "Accept": media_type}
         response = self._transport.send("GET", target, headers, repeatable=True, streamed=True)
         if response.status != 200:
-            answer = _parsed(response.read())
+            try:
+                answer = _parsed(response.read())
+            except HTTPError:  # its status says enough
+                answer = {}
             response.release_conn()
             raise self._refusal(response.status, answer)
         return response
