@@ -213,6 +213,7 @@ frame = clusters.to_pandas()
 import json
 amounts = [sum(cost["amount"] for cost in json.loads(costs)) for costs in frame["usage.costs"]]
 cost = frame.assign(cost=amounts)
+hours = galvo.export(f"clusters/{clusters[0]['number']}/usage-hours").to_pandas()
 cost[["name", "state", "totals.tasks", "cost"]]
 """,
     """
@@ -229,7 +230,7 @@ print(json.dumps({
     "scheduler": scheduler,
     "clusters": cost[["schedulerId", "name", "state", "totals.tasksSucceeded"]].values.tolist(),
     "cost": float(cost["cost"][0]),
-    "seconds": float(frame["usage.workerSeconds"][0]),
+    "seconds": float(hours["usage.clusterSeconds"].sum()),
     "failures": failures[["type", "message"]].values.tolist(),
     "functions": functions[["prefix", "tasks", "tasksErred"]].values.tolist(),
     "compute": functions["computeSeconds"].tolist(),
@@ -270,7 +271,7 @@ def test_a_notebook(galvo, processes, python, monkeypatch):
     told = json.loads("".join(one.text for one in cells[8] if one.output_type == "stream"))
     assert told["clusters"] == [[told["scheduler"], "laptop", "CLOSED", 20]]
     assert told["last"] == "CLOSED"
-    # Each worker has one thread, and without rates a thread-hour is said to cost 0.05 USD.
+    # Without rates, a thread-hour is said to cost 0.05 USD.
     assert told["cost"] == pytest.approx(told["seconds"] / 3600 * 0.05, rel=1e-3)
     assert told["failures"] == [
         ["ValueError", "ValueError('no station sends a reading of 3')"],
