@@ -5,11 +5,13 @@ import re
 import subprocess
 from pathlib import Path
 
+import dask
 import pytest
 import yaml
 from accounts import cluster_id
 from conftest import settings_for
 from galvo.command import _parser
+from galvo.plugin import read_settings
 from processes import REPOSITORY, WORKLOADS, DaskCluster, dask_environment, wait_until
 from stores import member
 
@@ -75,7 +77,7 @@ def test_example_of_the_readme(galvo, processes, python):
 
 def test_the_rest_is_well_formed():
     written = [yaml.safe_load(block) for block in blocks(PYTHON_MD, "yaml")]
-    assert len(written) == 3 and all(isinstance(block, dict) for block in written)
+    assert len(written) == 4 and all(isinstance(block, dict) for block in written)
     for block in blocks(PYTHON_MD, "python no-run"):
         ast.parse(block)
     commands = [line for block in blocks(PYTHON_MD, "sh") for line in block.splitlines()]
@@ -85,6 +87,16 @@ def test_the_rest_is_well_formed():
         _parser().parse_args(command[1:])
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", PYTHON_MD):
         assert (REPOSITORY / "docs" / link).exists(), link
+
+
+def test_what_is_kept_back_is_kept_back():
+    (written,) = (block for block in blocks(PYTHON_MD, "yaml") if "transmit" in block)
+    with dask.config.set(yaml.safe_load(written)):
+        settings = read_settings("http://galvo.example", "t-1")
+    switches = {name: value for name, value in settings.items() if name.startswith("send_")}
+    assert len(switches) == 4 and not any(switches.values())
+    assert (settings["events_allow"], settings["worker_plugin"]) == ([], False)
+    assert settings["disabled"] is False
 
 
 def test_a_local_cluster_that_is_configured_reports(galvo, processes, python):
