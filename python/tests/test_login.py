@@ -11,6 +11,7 @@ from fake_api import NOTHING, Answer, errors
 
 import galvo
 from galvo.client import login as login_module
+from galvo.client import transport
 from galvo.client.login import Identity, configuration_file, keep, login_with
 
 ASKED = Answer(201, b'{"identifier": "otter", "token": "otter-secret"}')
@@ -26,8 +27,9 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "dask"
 
 
-def test_a_token_is_waited_for_and_kept(api, home, impatient, capsys):
-    api.answers = [ASKED, NOT_YET, NOTHING, NOT_YET, WHO]
+def test_a_token_is_waited_for_and_kept(api, home, impatient, capsys, monkeypatch):
+    monkeypatch.setattr(transport, "PATIENCE_SECONDS", 0)
+    api.answers = [ASKED, NOT_YET, NOTHING, Answer(502, b""), NOT_YET, WHO]
     assert galvo.login() == Identity("ada", "team", api.address)
     first, *others = api.requests
     assert (first.method, first.path) == ("POST", "/api/v1/api-tokens-no-user/")

@@ -4,11 +4,11 @@ import io
 
 import pytest
 from conftest import wait_until
-from fake_api import NOTHING, data
+from fake_api import NOTHING, Answer, data
 from test_lists import KEY
 
 import galvo
-from galvo.client import log
+from galvo.client import log, transport
 from galvo.client.log import LogFilter, tail
 from galvo.client.pace import Pace
 from galvo.client.server import Server
@@ -93,6 +93,19 @@ def test_a_server_that_is_away_is_waited_for(api, impatient):
     screen = Screen()
     watch_of(api).follow(screen)
     assert ["does not answer" in line for line in screen.shown] == [False, True, False, False]
+
+
+def test_what_stands_in_front_of_a_server_may_say_that_it_is_away(api, monkeypatch):
+    monkeypatch.setattr(transport, "PATIENCE_SECONDS", 0)
+    away = Answer(502, b"<html>")
+    api.answers = [of(KEY), of(snapshot()), away, of(snapshot()), of(snapshot(**CLOSED))]
+    screen = Screen()
+    watch_of(api).follow(screen)
+    assert ["status 502" in line for line in screen.shown] == [False, True, False, False]
+    # At the beginning there is nothing to show meanwhile.
+    api.answers = [of(KEY), away]
+    with pytest.raises(galvo.RequestRefused):
+        watch_of(api).follow(Screen())
 
 
 def test_a_cluster_that_goes_away_ends_it(api):
@@ -291,6 +304,18 @@ def test_lines_that_do_not_pass_are_not_read_again_for_ever(logs, monkeypatch):
     monkeypatch.setattr(log, "LATE_SECONDS", 0.0)
     pace = StepByStep(*[lambda n=n: logs.add(n) for n in range(1, 100)], seconds=1.0)
     assert tailed(logs, 5, pace, match="7")[:4] == [[], [7], [17], [27]]
+
+
+def test_logs_are_followed_on_after_the_server_was_away(logs, api, impatient):
+    answer, away = logs.answer, [False]
+    api.answers = [lambda request: NOTHING if away[0] else answer(request)]
+
+    def turn(line):
+        away[0] = not away[0]
+        logs.add(line)
+
+    pace = StepByStep(lambda: turn(1), lambda: turn(2), lambda: logs.add(3))
+    assert tailed(logs, 5, pace) == [[], [1, 2], [3]]
 
 
 def test_it_ends_when_the_cluster_is_closed_and_says_no_more(logs):

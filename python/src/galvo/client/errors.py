@@ -25,6 +25,11 @@ class GalvoError(Exception):
         """The first of the codes, which mostly is the only one."""
         return self.codes[0] if self.codes else None
 
+    @property
+    def passes(self) -> bool:
+        """Whether the same may well be answered some time later."""
+        return False
+
 
 class NotConfigured(GalvoError, ValueError):
     """A setting is missing, or is none that can be used; the message names it."""
@@ -32,6 +37,10 @@ class NotConfigured(GalvoError, ValueError):
 
 class ServerUnreachable(GalvoError):
     """The server cannot be reached, does not answer in time, or broke off in the middle."""
+
+    @property
+    def passes(self) -> bool:
+        return True
 
 
 class RequestRefused(GalvoError):
@@ -46,6 +55,11 @@ class RequestRefused(GalvoError):
     def __init__(self, message: str, codes: Sequence[str] = (), status: int = 200):
         super().__init__(message, codes)
         self.status = status
+
+    @property
+    def passes(self) -> bool:
+        # Also said by what stands in front of a server that is being started again.
+        return self.status in (429, 502, 503, 504)
 
 
 class GraphQLError(RequestRefused):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from galvo.client import html
 from galvo.client.cluster import LIMIT, ClusterKey, ClusterLike
 from galvo.client.computation import cluster_of
-from galvo.client.errors import NotFound
+from galvo.client.errors import GalvoError, NotFound
 from galvo.client.listing import Listing, listed
 from galvo.client.moments import Since, moment, on_the_clock
 from galvo.client.pace import Pace
@@ -130,7 +130,8 @@ def tail(
 ) -> Iterator[list[Row]]:
     """The last lines that pass; then, with a pace, those that come until the cluster is closed.
 
-    Each line comes once, late ones when they arrive. Between looks the pace rests.
+    Each line comes once, late ones when they arrive. Between looks the pace rests. A server that
+    is away for a while is asked again.
     """
     if pace is None:
         yield [_line(edge) for edge in _last_lines(server, cluster, wanted, count)]
@@ -149,7 +150,13 @@ def tail(
     while pace.rest(bool(new)):
         while len(reached) > 1 and pace.now() - reached[1][0] >= LATE_SECONDS:
             reached.popleft()
-        edges, end, state = _lines_after(server, cluster, wanted, reached[0][1])
+        new = []
+        try:
+            edges, end, state = _lines_after(server, cluster, wanted, reached[0][1])
+        except GalvoError as error:
+            if not error.passes:
+                raise
+            continue
         new = [edge for edge in edges if edge["cursor"] not in seen]
         seen = {edge["cursor"] for edge in edges}
         if end != reached[-1][1]:

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 import dask.config
 import yaml
 
-from galvo.client.errors import GalvoError, NotConfigured, RequestRefused, ServerUnreachable
+from galvo.client.errors import GalvoError, NotConfigured, RequestRefused
 from galvo.client.server import Server
 from galvo.client.transport import Transport
 from galvo.plugin import read_settings, what_is_missing
@@ -168,13 +168,11 @@ def _wait(address: str, token: str, seconds: float) -> Identity:
         while True:
             try:
                 return _whose(server)
-            except RequestRefused as error:
-                # So it is answered until somebody activates it.
-                if error.status not in (401, 403):
+            except GalvoError as error:
+                # With 401 it is answered until somebody activates it.
+                status = error.status if isinstance(error, RequestRefused) else None
+                if status not in (401, 403) and not error.passes:
                     raise
-            except ServerUnreachable:
-                # It may be back before the time is over.
-                pass
             if time.monotonic() + LOOK_SECONDS > deadline:
                 raise GalvoError("nobody activated the token in time, or it was refused: try again")
             time.sleep(LOOK_SECONDS)

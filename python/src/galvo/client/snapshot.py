@@ -7,7 +7,7 @@ from typing import Any
 
 from galvo.client import html, quantities
 from galvo.client.cluster import ClusterKey, state_of
-from galvo.client.errors import NotFound, ServerUnreachable
+from galvo.client.errors import GalvoError, NotFound
 from galvo.client.moments import in_words, moment, on_the_clock
 from galvo.client.pace import Pace
 from galvo.client.server import UNREADABLE, Row, Server
@@ -137,8 +137,8 @@ def snapshots(server: Server, cluster: ClusterKey, pace: Pace) -> Iterator[Snaps
             if found is None:
                 raise NotFound(f"cluster {cluster.number} is no longer there", ["NOT_FOUND"])
             latest = Snapshot(found)
-        except ServerUnreachable as error:
-            if known is None:
+        except GalvoError as error:
+            if known is None or not error.passes:
                 raise
             latest = Snapshot(known.data, str(error))
         changed = known is None or (latest.data, latest.problem) != (known.data, known.problem)
