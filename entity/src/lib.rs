@@ -8,6 +8,7 @@ pub mod api_token;
 pub mod client;
 pub mod client_span;
 pub mod cluster;
+pub mod cluster_control;
 pub mod cluster_note;
 pub mod cluster_sample_chunk;
 pub mod cluster_tag;

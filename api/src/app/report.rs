@@ -6,11 +6,14 @@ use std::{
 };
 
 use entity::{
-    cluster,
+    cluster::DesiredState,
     ids::{AccountId, ClusterId, UserId},
 };
 
-use super::privacy::accepted_part;
+use super::{
+    idleness::{Known, Wanted, wanted},
+    privacy::accepted_part,
+};
 use crate::{
     auth::Viewer,
     clock::Clock,
@@ -19,7 +22,7 @@ use crate::{
         data_class::Accepted,
         report::{Acknowledgement, Class, Report},
     },
-    store::{AccountStore, NOTHING, Store, StoreError, Write},
+    store::{AccountStore, KnownCluster, NOTHING, Store, StoreError, Write},
 };
 
 /// The longest time between reports the server ever asks for, in seconds.
@@ -65,7 +68,10 @@ impl Reports {
         if let Some(account) = report.account.as_ref().filter(|slug| slug.as_str() != viewer.account().slug) {
             return Err(ReportError::AccountMismatch(account.as_str().to_owned()));
         }
-        let (sequence, base, interval) = (report.sequence, report.base, report.interval_seconds);
+        // What the reporter will do, because it is told so, and not what it meant to.
+        let interval = report.interval_seconds.within(self.min_interval_seconds, MAX_INTERVAL_SECONDS);
+        let report = Report { interval_seconds: interval, ..report };
+        let (sequence, base) = (report.sequence, report.base);
         let (store, report, user) = (self.store.for_viewer(viewer), Arc::new(report), viewer.user_id());
         let mut accepted = self.expected(viewer.account_id());
         let before = loop {
@@ -87,8 +93,11 @@ impl Reports {
         Ok(Acknowledgement {
             acknowledged: sequence.get(),
             cluster_id: before.cluster.0,
-            interval_seconds: interval.get().clamp(self.min_interval_seconds, MAX_INTERVAL_SECONDS),
-            desired_state: before.desired_state.into(),
+            interval_seconds: interval.get(),
+            desired_state: before.wanted.desired_state.into(),
+            stop_reason: before.wanted.stop_reason,
+            stop_only_if_idle: before.wanted.stop_only_if_idle,
+            keep_alive_seconds: before.wanted.keep_alive_seconds,
             resend: base.is_some_and(|base| base.get() > before.complete_until),
             accepts: accepted.classes().map(Class::from).collect(),
         })
@@ -153,17 +162,15 @@ impl Reports {
         let scheduler_id = report.scheduler_id.as_str();
         for _ in 0..IDENTIFIER_DRAWS {
             let now = self.clock.timestamp();
-            if let Some((known, accepted)) = store.lock_cluster(scheduler_id).await? {
+            if let Some(known) = store.lock_cluster(scheduler_id).await? {
+                let KnownCluster { row, accepted, kept_until, idle_due_seconds } = known;
                 if accepted != *expected {
                     return Ok(Outcome::Unexpected(accepted));
                 }
-                let before = Before {
-                    cluster: known.id,
-                    desired_state: known.desired_state,
-                    complete_until: known.complete_until,
-                };
-                store.update_cluster(known, now, report, &accepted).await?;
-                return Ok(Outcome::Stored(before));
+                let (cluster, complete_until) = (row.id, row.complete_until);
+                let row = store.update_cluster(row, now, report, &accepted).await?;
+                let wanted = wanted(store, &row, Known { kept_until, idle_due_seconds }, now).await?;
+                return Ok(Outcome::Stored(Before { cluster, complete_until, wanted }));
             }
             let accepted = store.accepted().await?;
             if accepted != *expected {
@@ -173,8 +180,8 @@ impl Reports {
             if store.add_cluster(id, user, now, report, &accepted).await? {
                 return Ok(Outcome::Stored(Before {
                     cluster: id,
-                    desired_state: cluster::DesiredState::Running,
                     complete_until: NOTHING,
+                    wanted: Wanted::of(DesiredState::Running),
                 }));
             }
         }
@@ -182,11 +189,11 @@ impl Reports {
     }
 }
 
-/// What was known of the cluster before the report.
+/// What was known of the cluster before the report, and what is wanted of it since.
 struct Before {
     cluster: ClusterId,
-    desired_state: cluster::DesiredState,
     complete_until: i64,
+    wanted: Wanted,
 }
 
 /// What became of a report.

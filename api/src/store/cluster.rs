@@ -10,7 +10,7 @@ use sea_orm::{
     ActiveModelTrait,
     ActiveValue::NotSet,
     ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
-    sea_query::{Expr, OnConflict},
+    sea_query::OnConflict,
 };
 
 use super::{
@@ -21,7 +21,7 @@ use super::{
     scoped::AccountStore,
 };
 use crate::domain::{
-    bounded::{Count, Text, UnixTime},
+    bounded::{Count, Seconds, Text, UnixTime},
     cost::Currency,
     data_class::{Accepted, receipt},
     report::Report,
@@ -186,36 +186,23 @@ impl AccountStore {
         Ok(self.select::<Entity>().filter(Column::Id.is_in(ids.iter().copied())).all(&self.reads()).await?)
     }
 
-    /// Says what the account wants of a cluster; `None` when there is no such cluster.
-    ///
-    /// # Errors
-    /// When the database does not answer; nothing is changed then.
-    #[tracing::instrument(name = "store.cluster.set_desired_state", skip_all)]
-    pub async fn set_desired_state(
-        &self,
-        id: ClusterId,
-        state: DesiredState,
-    ) -> Result<Option<Model>, StoreError> {
-        self.write(move |store| {
-            Box::pin(async move {
-                let update = store.update::<Entity>().col_expr(Column::DesiredState, Expr::val(state));
-                update.filter(Column::Id.eq(id)).exec(&store.writes()).await?;
-                Ok(store.select::<Entity>().filter(Column::Id.eq(id)).one(&store.writes()).await?)
-            })
-        })
-        .await
-    }
-
     /// The cluster of a scheduler, held against other writers until the transaction ends, and what its account
-    /// accepts now.
-    pub(crate) async fn lock_cluster(
-        &self,
-        scheduler_id: &str,
-    ) -> Result<Option<(Model, Accepted)>, StoreError> {
+    /// wants now.
+    pub(crate) async fn lock_cluster(&self, scheduler_id: &str) -> Result<Option<KnownCluster>, StoreError> {
         let select = self.select::<Entity>().filter(Column::SchedulerId.eq(scheduler_id)).lock_exclusive();
-        let locked: Option<Locked> =
-            select.expr_as(self.refused(), "refused").into_model().one(&self.writes()).await?;
-        Ok(locked.map(|locked| (locked.cluster, data_policy::accepted(locked.refused.as_deref()))))
+        let locked: Option<Locked> = select
+            .expr_as(self.refused(), "refused")
+            .expr_as(self.kept_until(), "kept_until")
+            .expr_as(self.idle_due_seconds(), "idle_due_seconds")
+            .into_model()
+            .one(&self.writes())
+            .await?;
+        Ok(locked.map(|locked| KnownCluster {
+            accepted: data_policy::accepted(locked.refused.as_deref()),
+            row: locked.cluster,
+            kept_until: locked.kept_until,
+            idle_due_seconds: locked.idle_due_seconds,
+        }))
     }
 
     /// Adds the cluster of a scheduler. Returns whether it did: not if the identifier is taken or another
@@ -244,14 +231,15 @@ impl AccountStore {
     }
 
     /// Writes what a report says over the cluster `known`, unless a newer one was there before; that the
-    /// scheduler was heard of counts in any case.
+    /// scheduler was heard of counts in any case. Returns the cluster as it is then.
     pub(crate) async fn update_cluster(
         &self,
         known: Model,
         now: Timestamp,
         report: &Report,
         accepted: &Accepted,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Model, StoreError> {
+        let was_lost = known.status == Status::Lost;
         let last_seen_at = Timestamp::from(known.last_seen_at.0.max(now.0));
         let complete_until = complete_until(known.complete_until, report);
         let row = if report.sequence.get() > known.sequence {
@@ -268,15 +256,21 @@ impl AccountStore {
                 receipt,
             };
             row(kept, report)
+        } else if was_lost {
+            Model { last_seen_at, complete_until, status: Status::Running, ended_key: NOT_ENDED, ..known }
         } else {
             Model { last_seen_at, complete_until, ..known }
         };
+        let columns = row.clone().into_active_model().reset_all();
         self.update::<Entity>()
             .filter(Column::Id.eq(row.id))
-            .set(ActiveModel { account_id: NotSet, id: NotSet, ..row.into_active_model().reset_all() })
+            .set(ActiveModel { account_id: NotSet, id: NotSet, ..columns })
             .exec(&self.writes())
             .await?;
-        Ok(())
+        if was_lost {
+            self.find_computations_again(row.id).await?;
+        }
+        Ok(row)
     }
 }
 
@@ -286,7 +280,22 @@ struct Locked {
     #[sea_orm(nested)]
     cluster: Model,
     refused: Option<String>,
+    kept_until: Option<Timestamp>,
+    idle_due_seconds: Option<i64>,
 }
+
+/// A cluster that is locked, with what its account wants.
+pub(crate) struct KnownCluster {
+    pub(crate) row: Model,
+    pub(crate) accepted: Accepted,
+    /// Until when somebody keeps it.
+    pub(crate) kept_until: Option<Timestamp>,
+    /// After how many seconds without work something is done about it, if anything ever is.
+    pub(crate) idle_due_seconds: Option<i64>,
+}
+
+/// Where clusters stand that have not ended, in the order of their ends.
+const NOT_ENDED: i64 = i64::MAX;
 
 /// What a report does not say alone.
 struct Kept {
@@ -355,8 +364,10 @@ fn row(kept: Kept, report: &Report) -> Model {
         total_workers: totals.workers.get(),
         peak_workers: totals.peak_workers.get(),
         peak_threads: totals.peak_threads.get(),
-        ended_key: closed_at.map_or(i64::MAX, |time| time.timestamp_millis()),
+        ended_key: closed_at.map_or(NOT_ENDED, |time| time.timestamp_millis()),
         duration_ms: closed_at.unwrap_or(reported_at).timestamp_millis() - started_at.timestamp_millis(),
+        idle_timeout_seconds: cluster.idle_timeout_seconds.map(Seconds::get),
+        graph_updates: cluster.graph_updates.map(Count::get),
         environment_id: cluster.environment_id,
         dropped: Counts(dropped.counts()),
         receipt: kept.receipt,
