@@ -10,18 +10,15 @@ pub(crate) struct Migration;
 
 /// What clusters and computations can be, before and since.
 const STATUS: (&[&str], &[&str]) = (&["running", "closed"], &["running", "closed", "lost"]);
-const STATES: (&[&str], &[&str]) = (
-    &["running", "finished", "erred", "cancelled"],
-    &["running", "finished", "erred", "cancelled", "lost"],
-);
+const STATES: (&[&str], &[&str]) =
+    (&["running", "finished", "erred", "cancelled"], &["running", "finished", "erred", "cancelled", "lost"]);
 
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         change_words(manager, ("clusters", "status"), STATUS.0, STATUS.1).await?;
         change_words(manager, ("computations", "state"), STATES.0, STATES.1).await?;
-        for column in
-            [schema::double_null("idle_timeout_seconds"), schema::big_integer_null("graph_updates")]
+        for column in [schema::double_null("idle_timeout_seconds"), schema::big_integer_null("graph_updates")]
         {
             manager.alter_table(Table::alter().table("clusters").add_column(column).take()).await?;
         }

@@ -8,7 +8,8 @@ use crate::life_cycle::{STARTED_AT, cluster, id_of, server_time, told};
 
 /// Sets a policy.
 async fn policy(member: &Member, input: Value) {
-    let set = "mutation($input: SetIdlePolicyInput!) { setIdlePolicy(input: $input) { userErrors { message } } }";
+    let set =
+        "mutation($input: SetIdlePolicyInput!) { setIdlePolicy(input: $input) { userErrors { message } } }";
     let done = member.query(set, json!({ "input": input })).await;
     assert_eq!(done["setIdlePolicy"]["userErrors"], json!([]));
 }
@@ -53,7 +54,9 @@ impl<'a> Reporting<'a> {
         let found = self.says("shutdownAt idleWarnedAt").await;
         let seconds = |field: &str| {
             let time = chrono::DateTime::parse_from_rfc3339(found[field].as_str()?).unwrap();
-            Some(time.timestamp() - chrono::DateTime::parse_from_rfc3339(&server_time(0)).unwrap().timestamp())
+            Some(
+                time.timestamp() - chrono::DateTime::parse_from_rfc3339(&server_time(0)).unwrap().timestamp(),
+            )
         };
         (seconds("shutdownAt"), seconds("idleWarnedAt"))
     }
@@ -226,17 +229,18 @@ async fn keeping_a_cluster_has_its_bounds() {
 async fn a_scheduler_with_a_timeout_of_its_own_says_so() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let own = |at, idle_since| {
-        told("etl", at, idle_since, 2, 5).with("/cluster/idle_timeout_seconds", 1_200.0)
-    };
+    let own =
+        |at, idle_since| told("etl", at, idle_since, 2, 5).with("/cluster/idle_timeout_seconds", 1_200.0);
     let number = ada.reported(&own(15, Some(10)).build()).await;
     let fields = "idleTimeoutSeconds shutdownAt whyRunning { code detail since }";
     let found = cluster(&ada, number, fields).await;
-    assert_eq!((&found["idleTimeoutSeconds"], &found["shutdownAt"]), (&json!(1_200.0), &json!(server_time(1_195))));
+    assert_eq!(
+        (&found["idleTimeoutSeconds"], &found["shutdownAt"]),
+        (&json!(1_200.0), &json!(server_time(1_195)))
+    );
     let reasons = found["whyRunning"].as_array().unwrap();
     let since = "2026-11-20T11:00:10+00:00";
-    let expected =
-        json!({ "code": "WITHIN_TIMEOUT", "detail": "It closes by itself after 20 min without work.", "since": since });
+    let expected = json!({ "code": "WITHIN_TIMEOUT", "detail": "It closes by itself after 20 min without work.", "since": since });
     assert_eq!(reasons.last().unwrap(), &expected);
     // The earlier one counts.
     policy(&ada, json!({ "mode": "STOP", "timeoutSeconds": 600, "warnBeforeSeconds": 60 })).await;
@@ -251,7 +255,8 @@ async fn why_a_cluster_is_there_is_told_as_far_as_it_is_known() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let measured = |at: i32, idle: Option<i32>, tasks: i32, metrics: Value| -> ReportBuilder {
-        told("etl", at, idle, 3, tasks).with("/samples", json!([sample(None, i64::from(at) * 1_000, metrics)]))
+        told("etl", at, idle, 3, tasks)
+            .with("/samples", json!([sample(None, i64::from(at) * 1_000, metrics)]))
     };
     let client = json!([{ "id": "Client-1", "connected_at": STARTED_AT }]);
     let no_tasks = json!({ "tasks_processing": 0, "tasks_queued": 0, "tasks_no_worker": 0, "tasks_waiting": 0,
@@ -259,10 +264,16 @@ async fn why_a_cluster_is_there_is_told_as_far_as_it_is_known() {
     let reports = [
         (
             measured(10, Some(0), 0, no_tasks.clone()),
-            json!([["NEVER_HAD_WORK", null, "MEASURED"], ["ADAPTIVE_MINIMUM", 3, "NOT_COLLECTED"],
-                ["NO_POLICY", null, "MEASURED"]]),
+            json!([
+                ["NEVER_HAD_WORK", null, "MEASURED"],
+                ["ADAPTIVE_MINIMUM", 3, "NOT_COLLECTED"],
+                ["NO_POLICY", null, "MEASURED"]
+            ]),
         ),
-        (measured(20, None, 0, no_tasks.clone()).with("/cluster/graph_updates", 1), json!([["GRAPH_UPDATE", 1, "MEASURED"]])),
+        (
+            measured(20, None, 0, no_tasks.clone()).with("/cluster/graph_updates", 1),
+            json!([["GRAPH_UPDATE", 1, "MEASURED"]]),
+        ),
         (
             measured(30, None, 20, json!({ "tasks_processing": 6, "tasks_queued": 4, "tasks_no_worker": 2 })),
             json!([["PROCESSING", 6, "MEASURED"], ["QUEUED", 4, "MEASURED"], ["NO_WORKER", 2, "MEASURED"]]),
@@ -273,9 +284,13 @@ async fn why_a_cluster_is_there_is_told_as_far_as_it_is_known() {
         ),
         (measured(50, None, 20, no_tasks.clone()), json!([["PROCESSING", null, "NOT_COLLECTED"]])),
         (
-            measured(60, Some(55), 20, json!({ "tasks_processing": 0, "tasks_memory": 8 })).with("/clients", client),
-            json!([["CLIENT_HOLDS_RESULTS", 8, "MEASURED"], ["ADAPTIVE_MINIMUM", 3, "NOT_COLLECTED"],
-                ["NO_POLICY", null, "MEASURED"]]),
+            measured(60, Some(55), 20, json!({ "tasks_processing": 0, "tasks_memory": 8 }))
+                .with("/clients", client),
+            json!([
+                ["CLIENT_HOLDS_RESULTS", 8, "MEASURED"],
+                ["ADAPTIVE_MINIMUM", 3, "NOT_COLLECTED"],
+                ["NO_POLICY", null, "MEASURED"]
+            ]),
         ),
         (
             measured(70, Some(55), 20, no_tasks),
@@ -301,7 +316,9 @@ async fn what_is_done_about_idle_clusters_costs_nothing_while_there_is_nothing_t
     policy(&ada, json!({ "mode": "STOP", "timeoutSeconds": 600, "warnBeforeSeconds": 60 })).await;
     let etl = Reporting::new(&app, &ada, "etl").await;
     let mut costs = Vec::new();
-    for (at, idle) in [(15, None), (30, Some(20)), (500, Some(20)), (570, Some(20)), (585, Some(20)), (620, Some(20))] {
+    for (at, idle) in
+        [(15, None), (30, Some(20)), (500, Some(20)), (570, Some(20)), (585, Some(20)), (620, Some(20))]
+    {
         let before = app.statements();
         etl.at(at, idle).await;
         costs.push(app.statements() - before);
@@ -309,7 +326,8 @@ async fn what_is_done_about_idle_clusters_costs_nothing_while_there_is_nothing_t
     // Who reports, the cluster read and written; then what was said of it, the policy, and what is written.
     assert_eq!(costs, [3, 3, 3, 6, 5, 7]);
 
-    let list = "{ viewer { account { clusters { nodes { state idleSeconds shutdownAt idleWarnedAt keptAliveUntil
+    let list =
+        "{ viewer { account { clusters { nodes { state idleSeconds shutdownAt idleWarnedAt keptAliveUntil
         stopRequest { at by { name } } whyRunning { code } } } } } }";
     for number in 0..30 {
         ada.reported(&told(&format!("etl-{number}"), 0, Some(0), 2, 5).build()).await;

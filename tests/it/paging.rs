@@ -284,7 +284,7 @@ const LISTS: [(&str, &str, &str); 29] = [
     ("Account.computations", "", "daskId cluster { schedulerId }"),
     (
         "Account.computations",
-        "states: [FINISHED, ERRED], clusters: { states: [RUNNING] }",
+        "states: [FINISHED, ERRED], clusters: { states: [STARTING, RUNNING] }",
         "daskId cluster { schedulerId }",
     ),
     ("Account.errorGroups", "", "title"),

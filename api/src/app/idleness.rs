@@ -87,8 +87,7 @@ async fn stop_or_go_on(
             return Ok(Wanted::stopped(Sentence { origin, user: None, reason }, true));
         }
         order @ (Order::Warn | Order::Nothing) => {
-            let control =
-                if is_asked { store.let_cluster_go_on(row, control).await? } else { control };
+            let control = if is_asked { store.let_cluster_go_on(row, control).await? } else { control };
             if order == Order::Warn {
                 store.warn_cluster(row, control, now).await?;
             }
@@ -113,10 +112,7 @@ async fn order(
     })
 }
 
-async fn by_somebody(
-    store: &AccountStore,
-    control: &cluster_control::Model,
-) -> Result<Wanted, StoreError> {
+async fn by_somebody(store: &AccountStore, control: &cluster_control::Model) -> Result<Wanted, StoreError> {
     let name = match control.stop_user_id {
         Some(user) => store.users_by_id(&[user]).await?.remove(&user).map(|user| user.name),
         None => None,

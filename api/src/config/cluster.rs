@@ -70,7 +70,5 @@ fn number(text: &str) -> Result<ClusterId, String> {
 }
 
 fn reason(text: &str) -> Result<Reason, String> {
-    Reason::new(text)
-        .map_err(|error| error.to_string())?
-        .ok_or_else(|| "must not be empty".to_owned())
+    Reason::new(text).map_err(|error| error.to_string())?.ok_or_else(|| "must not be empty".to_owned())
 }

@@ -103,7 +103,8 @@ impl IdlePolicy {
         let timed_out = idle_since + 1_000 * timeout;
         let deadline = standing.kept.map_or(timed_out, |(_, until)| timed_out.max(until));
         // Whoever said that it is to be kept was told before, and is told again.
-        let warned_at = standing.warned_at.filter(|at| standing.kept.is_none_or(|(kept_at, _)| kept_at <= *at));
+        let warned_at =
+            standing.warned_at.filter(|at| standing.kept.is_none_or(|(kept_at, _)| kept_at <= *at));
         let stops = self.mode == Mode::Stop;
         Course::Timed(Times { warn_at: deadline - warning, deadline, warned_at, warning, stops })
     }
@@ -213,7 +214,8 @@ mod tests {
             assert_eq!(times.stop_at(now * second), stops * second, "{standing:?} at {now}");
         }
         let warn = policy(Mode::Warn);
-        for (standing, now, order) in [(idle, 539, Nothing), (idle, 540, Warn), (warned(540), 9_000, Nothing)] {
+        for (standing, now, order) in [(idle, 539, Nothing), (idle, 540, Warn), (warned(540), 9_000, Nothing)]
+        {
             assert_eq!(times(&warn, standing).order(now * second), order, "{standing:?} at {now}");
         }
         let warn_at_last = IdlePolicy { warn_before_seconds: 0, ..warn };

@@ -40,10 +40,13 @@ use super::{
     user::User,
     worker::Worker,
 };
-use crate::{domain::{idleness::idle_ms, life_cycle}, store::{
-    ClientSort, ComputationSort, ErrorParent, ErrorSort, EventParent, EventSort, SeriesParent, SpanParent,
-    SpanSort, TaskGroupParent, TaskGroupSort, ThreadChangeSort, WorkerParent, WorkerSort,
-}};
+use crate::{
+    domain::{idleness::idle_ms, life_cycle},
+    store::{
+        ClientSort, ComputationSort, ErrorParent, ErrorSort, EventParent, EventSort, SeriesParent,
+        SpanParent, SpanSort, TaskGroupParent, TaskGroupSort, ThreadChangeSort, WorkerParent, WorkerSort,
+    },
+};
 
 /// A Dask cluster: everything one scheduler process did, live or long gone.
 pub(super) struct Cluster {

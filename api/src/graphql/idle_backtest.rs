@@ -105,8 +105,7 @@ impl IdleBacktest {
     #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
     async fn seconds_saved(&self) -> f64 {
         let timeout = self.question.timeout_ms;
-        let saved: i64 =
-            self.stretches.iter().map(|idle| idle.idle_until - idle.idle_from - timeout).sum();
+        let saved: i64 = self.stretches.iter().map(|idle| idle.idle_until - idle.idle_from - timeout).sum();
         saved as f64 / 1e3
     }
 

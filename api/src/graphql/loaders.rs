@@ -8,7 +8,8 @@ use std::{
 
 use async_graphql::dataloader::Loader;
 use entity::{
-    Timestamp, cluster, cluster_control, cluster_note, computation, data_policy, error_group, error_occurrence, event, idle_policy,
+    Timestamp, cluster, cluster_control, cluster_note, computation, data_policy, error_group,
+    error_occurrence, event, idle_policy,
     ids::{AccountId, ClusterId, ComputationId, ErrorGroupId, TaskGroupId, UserId},
     log_line, task_group, user,
 };

@@ -51,8 +51,7 @@ impl Mutation {
         let scope = admin(context)?;
         let reason = Reason::new(reason.as_deref().unwrap_or_default())
             .map_err(|error| ApiError::invalid("reason", error.to_string()))?;
-        let wish =
-            Wish { state: state.into(), user: Some(actor(context)), reason, at: scope.now.into() };
+        let wish = Wish { state: state.into(), user: Some(actor(context)), reason, at: scope.now.into() };
         let row = scope.store.wish_of_cluster(cluster_of(scope, &cluster)?, wish).await?;
         let row = row.ok_or(ApiError::NotFound("cluster"))?;
         Ok(SetDesiredStatePayload { cluster: Cluster::new(&scope.after_change(), row) })

@@ -55,7 +55,7 @@ const JOBS: [Job; 5] = [
     Job {
         name: "life-cycle",
         every: Duration::ZERO,
-        routine: true,
+        routine: false,
         run: |jobs| Box::pin(life_cycle::run(jobs)),
     },
     Job {

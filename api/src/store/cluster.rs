@@ -7,10 +7,8 @@ use entity::{
     list::{Counts, Receipt},
 };
 use sea_orm::{
-    ActiveModelTrait,
-    ActiveValue::NotSet,
-    ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
-    sea_query::OnConflict,
+    ActiveModelTrait, ActiveValue::NotSet, ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait,
+    QueryFilter, QuerySelect, sea_query::OnConflict,
 };
 
 use super::{

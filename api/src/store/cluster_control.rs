@@ -109,11 +109,8 @@ impl AccountStore {
                         ..control
                     })
                     .await?;
-                let row = if by_policy {
-                    store.set_desired_state(row, DesiredState::Running).await?
-                } else {
-                    row
-                };
+                let row =
+                    if by_policy { store.set_desired_state(row, DesiredState::Running).await? } else { row };
                 Ok(Kept::Until(Box::new(row)))
             })
         })
@@ -176,9 +173,7 @@ impl AccountStore {
             .column(Column::KeptUntil)
             .from(Entity)
             .and_where(Expr::col((Entity, Column::AccountId)).eq(self.account_id()))
-            .and_where(
-                Expr::col((Entity, Column::ClusterId)).equals((cluster::Entity, cluster::Column::Id)),
-            )
+            .and_where(Expr::col((Entity, Column::ClusterId)).equals((cluster::Entity, cluster::Column::Id)))
             .take();
         Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(kept)))
     }
@@ -244,7 +239,8 @@ impl SystemStore {
         let known = Entity::find_by_id((account, id)).one(&transaction).await?;
         let wish = Wish { state: DesiredState::Stopped, user: None, reason, at: now };
         let control = stopped(known.unwrap_or_else(|| nothing_said(account, id)), wish);
-        let replaced = Entity::insert(control.into_active_model().reset_all()).on_conflict(replace::<Entity>());
+        let replaced =
+            Entity::insert(control.into_active_model().reset_all()).on_conflict(replace::<Entity>());
         replaced.exec_without_returning(&transaction).await?;
         cluster::Entity::update_many()
             .col_expr(cluster::Column::DesiredState, Expr::val(DesiredState::Stopped))

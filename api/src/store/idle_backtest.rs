@@ -99,7 +99,9 @@ impl AccountStore {
             .expr_as(Func::cast_as(Func::sum(Expr::col("unknown")), "bigint"), "without_history")
             .from_subquery(newest, "newest")
             .take();
-        let Some(row) = self.reads().query_one(&statement).await? else { return Ok(BacktestScope::default()) };
+        let Some(row) = self.reads().query_one(&statement).await? else {
+            return Ok(BacktestScope::default());
+        };
         let row = ScopeRow::from_query_result(&row, "")?;
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         Ok(BacktestScope {
@@ -252,10 +254,11 @@ impl AccountStore {
             .union(UnionType::All, ends)
             .take();
         let mut before = WindowStatement::partition_by("cluster_id");
-        before
-            .order_by("began", Order::Asc)
-            .order_by("ended", Order::Asc)
-            .frame_between(FrameType::Rows, Frame::UnboundedPreceding, Frame::Preceding(1));
+        before.order_by("began", Order::Asc).order_by("ended", Order::Asc).frame_between(
+            FrameType::Rows,
+            Frame::UnboundedPreceding,
+            Frame::Preceding(1),
+        );
         let idle = Query::select()
             .columns(["cluster_id", "computation_id", "born", "died"])
             .expr_as(Expr::col("began"), "idle_until")

@@ -9,8 +9,8 @@ use entity::{
     ids::{AccountId, ClusterId},
 };
 use sea_orm::{
-    ActiveEnum, ColumnTrait, Condition, EntityTrait, FromQueryResult, QueryFilter,
-    QuerySelect, Statement, TransactionTrait, sea_query::Expr,
+    ActiveEnum, ColumnTrait, Condition, EntityTrait, FromQueryResult, QueryFilter, QuerySelect, Statement,
+    TransactionTrait, sea_query::Expr,
 };
 
 use super::{connect::IMMEDIATE, error::StoreError, identity::SystemStore, scoped::AccountStore};
@@ -29,18 +29,20 @@ pub(super) fn in_states(states: &[State]) -> Condition {
     let mut condition = Condition::all();
     if !wanted.is_empty() && wanted.len() < all {
         let others = (statuses.len() > 1).then(|| Column::Status.ne(Status::Running));
-        condition = condition.add(wanted.into_iter().fold(Condition::any().add_option(others), |any, state| {
-            any.add(while_reporting(state))
-        }));
+        condition = condition.add(
+            wanted
+                .into_iter()
+                .fold(Condition::any().add_option(others), |any, state| any.add(while_reporting(state))),
+        );
     }
     condition.add(Column::Status.is_in(statuses))
 }
 
 /// As [`State::of`], of clusters that report.
 fn while_reporting(state: State) -> Condition {
-    let untried = Condition::any().add(Column::TotalWorkers.eq(0)).add(
-        Condition::all().add(Column::TotalTasks.eq(0)).add(Column::IdleSince.is_not_null()),
-    );
+    let untried = Condition::any()
+        .add(Column::TotalWorkers.eq(0))
+        .add(Condition::all().add(Column::TotalTasks.eq(0)).add(Column::IdleSince.is_not_null()));
     let starting = Condition::all().add(Column::DurationMs.lt(STARTING_MS)).add(untried);
     let wanted = Column::DesiredState.eq(DesiredState::Running);
     let ready = Condition::all().add(wanted.clone()).add(starting.clone().not());

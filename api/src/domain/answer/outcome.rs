@@ -107,7 +107,9 @@ pub fn finished(facts: &Finished<'_>) -> Answer {
             let why = "nothing is heard of its cluster any more";
             (
                 Verdict::Bad,
-                format!("Whether the last computation finished is not known, since {why}; {done} of {all} did."),
+                format!(
+                    "Whether the last computation finished is not known, since {why}; {done} of {all} did."
+                ),
             )
         }
         _ if running > 0 => {

@@ -148,9 +148,7 @@ fn work(facts: &Situation) -> Vec<RunReason> {
     let known: [Told<'_>; 4] = [
         (Processing, facts.processing, &|n| format!("{} {} processed by its {workers}.", tasks(n), is(n))),
         (Queued, facts.queued, &|n| format!("{} {} queued until a thread is free.", tasks(n), is(n))),
-        (NoWorker, facts.no_worker, &|n| {
-            format!("{} may run on none of its {workers}.", tasks(n))
-        }),
+        (NoWorker, facts.no_worker, &|n| format!("{} may run on none of its {workers}.", tasks(n))),
         (GraphUpdate, facts.graph_updates, &|n| {
             format!("Its scheduler takes in {}.", many(n, "graph", "graphs"))
         }),
@@ -189,9 +187,8 @@ fn keepers(facts: &Situation) -> Vec<RunReason> {
                 let hold = if facts.clients == 1 { "holds" } else { "hold" };
                 let results_held = many(results, "result", "results");
                 let detail = format!("{clients} {hold} {results_held} in its memory.");
-                reasons.push(
-                    RunReason::new(ClientHoldsResults, detail).count(results).since(facts.idle_since),
-                );
+                reasons
+                    .push(RunReason::new(ClientHoldsResults, detail).count(results).since(facts.idle_since));
             }
             Some(_) => {}
             None => {
