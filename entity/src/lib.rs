@@ -5,6 +5,7 @@
 
 pub mod account;
 pub mod api_token;
+pub mod audit_entry;
 pub mod client;
 pub mod client_span;
 pub mod cluster;

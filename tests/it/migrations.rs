@@ -39,6 +39,7 @@ async fn up_down_and_up_again() {
         [
             "accounts",
             "api_tokens",
+            "audit_entries",
             "client_spans",
             "clients",
             "cluster_controls",
@@ -179,6 +180,7 @@ async fn every_entity_reads_its_table() {
     reads!(
         account,
         api_token,
+        audit_entry,
         client,
         client_span,
         cluster,

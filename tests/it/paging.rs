@@ -279,7 +279,8 @@ async fn wrong_arguments_are_named() {
 }
 
 /// Every list of the schema, and what tells its items apart. Of lists that a filter makes a search, the second case is one.
-const LISTS: [(&str, &str, &str); 29] = [
+const LISTS: [(&str, &str, &str); 30] = [
+    ("Account.auditLog", "", "action target { id }"),
     ("Account.clusters", "", "schedulerId"),
     ("Account.computations", "", "daskId cluster { schedulerId }"),
     (

@@ -4,8 +4,10 @@ use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
     api_token::Scope,
+    audit_entry::Action,
     ids::{ClusterId, UserId},
 };
+use serde_json::json;
 
 use super::{
     account::Account,
@@ -27,7 +29,10 @@ use super::{
     schema::{self, RequestContext},
     scope::AccountScope,
 };
-use crate::{domain::stop::Reason, store::Wish};
+use crate::{
+    domain::{audit::Target, stop::Reason},
+    store::Wish,
+};
 
 /// What can be changed.
 pub(super) struct Mutation;
@@ -48,7 +53,7 @@ impl Mutation {
         )]
         reason: Option<String>,
     ) -> Result<SetDesiredStatePayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::SetDesiredState).await?;
         let reason = Reason::new(reason.as_deref().unwrap_or_default())
             .map_err(|error| ApiError::invalid("reason", error.to_string()))?;
         let wish = Wish { state: state.into(), user: Some(actor(context)), reason, at: scope.now.into() };
@@ -66,7 +71,7 @@ impl Mutation {
         #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
         #[graphql(desc = "For how long from now on, 0 to 2,592,000 seconds; 0 ends it.")] seconds: i32,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::KeepAlive).await?;
         keep_alive(scope, actor(context), cluster_of(scope, &cluster)?, seconds).await
     }
 
@@ -78,7 +83,7 @@ impl Mutation {
         #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
         #[graphql(desc = "All tags it is to have, at most 50, each key once.")] tags: Vec<Tag>,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::SetClusterTags).await?;
         set_cluster_tags(scope, cluster_of(scope, &cluster)?, &tags).await
     }
 
@@ -90,7 +95,7 @@ impl Mutation {
         #[graphql(desc = "The text, at most 10,000 characters; an empty one removes the notes.")]
         text: String,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::SetClusterNotes).await?;
         set_cluster_notes(scope, actor(context), cluster_of(scope, &cluster)?, &text).await
     }
 
@@ -102,7 +107,7 @@ impl Mutation {
         #[graphql(desc = "The group's global identifier.")] group: ID,
         #[graphql(desc = "What is to be thought of it.")] status: ErrorGroupVerdict,
     ) -> Result<SetErrorGroupStatusPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::SetErrorGroupStatus).await?;
         match GlobalId::parse(&group) {
             Some(GlobalId::ErrorGroup(account, id)) if account == scope.account.id => {
                 set_error_group_status(scope, actor(context), id, status).await
@@ -118,7 +123,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "What is wanted, all of it.")] input: SetIdlePolicyInput,
     ) -> Result<SetIdlePolicyPayload, ApiError> {
-        set_idle_policy(admin(context)?, actor(context), input).await
+        set_idle_policy(admin_for(context, Action::SetIdlePolicy).await?, actor(context), input).await
     }
 
     /// Makes a token. Nobody gives more than they have: its scopes, its life and its user's role are at most those of the
@@ -128,7 +133,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "What it is to be.")] input: CreateTokenInput,
     ) -> Result<CreateTokenPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::CreateToken).await?;
         api_token::create_token(scope, &schema::request(context).viewer, input).await
     }
 
@@ -138,7 +143,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The public half: what stands in front of the dash.")] identifier: String,
     ) -> Result<RevokeTokenPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::RevokeToken).await?;
         api_token::revoke_token(scope, &schema::request(context).viewer, identifier).await
     }
 
@@ -148,7 +153,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "Who, and as what.")] input: AddMemberInput,
     ) -> Result<MemberPayload, ApiError> {
-        member::add_member(admin(context)?, actor(context), input).await
+        member::add_member(admin_for(context, Action::AddMember).await?, actor(context), input).await
     }
 
     /// Gives a member another role, or a guest another end. Tokens of the member are good for no more than that at once. The
@@ -162,7 +167,13 @@ impl Mutation {
             DateTime<Utc>,
         >,
     ) -> Result<MemberPayload, ApiError> {
-        member::set_member_role(admin(context)?, actor(context), &user, (role, until)).await
+        member::set_member_role(
+            admin_for(context, Action::SetMemberRole).await?,
+            actor(context),
+            &user,
+            (role, until),
+        )
+        .await
     }
 
     /// Ends a membership, and with it at once all tokens of the member. What the member's clusters reported stays. The last
@@ -172,7 +183,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The user's global identifier.")] user: ID,
     ) -> Result<MemberPayload, ApiError> {
-        member::remove_member(admin(context)?, actor(context), &user).await
+        member::remove_member(admin_for(context, Action::RemoveMember).await?, actor(context), &user).await
     }
 
     /// Makes an invitation. Whoever is invited becomes a member by `acceptInvitation`.
@@ -181,7 +192,8 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "Who, and as what.")] input: InviteMemberInput,
     ) -> Result<InviteMemberPayload, ApiError> {
-        invitation::invite_member(admin(context)?, actor(context), input).await
+        invitation::invite_member(admin_for(context, Action::InviteMember).await?, actor(context), input)
+            .await
     }
 
     /// Ends an invitation at once; one that has ended, or was accepted, stays as it is.
@@ -190,7 +202,12 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The public half: what stands in front of the dash.")] identifier: String,
     ) -> Result<RevokeInvitationPayload, ApiError> {
-        invitation::revoke_invitation(admin(context)?, actor(context), identifier).await
+        invitation::revoke_invitation(
+            admin_for(context, Action::RevokeInvitation).await?,
+            actor(context),
+            identifier,
+        )
+        .await
     }
 
     /// Makes the viewer a member of the account that made an invitation. It needs no role anywhere, but credentials that are
@@ -219,7 +236,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The rate.")] input: CostRateInput,
     ) -> Result<CostRatesPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::SetCostRate).await?;
         match input.check() {
             Ok(rate) => {
                 scope.store.set_cost_rate(&rate).await?;
@@ -235,7 +252,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The day it begins on.")] valid_from: Date,
     ) -> Result<CostRatesPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::DeleteCostRate).await?;
         let deleted = scope.store.delete_cost_rate(valid_from.number()).await?;
         let missing = (!deleted).then(|| UserError::new("validFrom", "no rate begins on this day"));
         Ok(CostRatesPayload {
@@ -251,7 +268,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "What is wanted.")] input: SetDataPolicyInput,
     ) -> Result<SetDataPolicyPayload, ApiError> {
-        set_data_policy(admin(context)?, input).await
+        set_data_policy(admin_for(context, Action::SetDataPolicy).await?, input).await
     }
 }
 
@@ -259,6 +276,17 @@ impl Mutation {
 pub(super) fn admin<'a>(context: &Context<'a>) -> Result<&'a AccountScope, ApiError> {
     let RequestContext { viewer, scope, .. } = schema::request(context);
     if viewer.may(Scope::Admin) { Ok(scope) } else { Err(missing_scope(Scope::Admin)) }
+}
+
+/// The account, for those who may change it. That others tried is written down.
+async fn admin_for<'a>(context: &Context<'a>, action: Action) -> Result<&'a AccountScope, ApiError> {
+    let refusal = match admin(context) {
+        Ok(scope) => return Ok(scope),
+        Err(refusal) => refusal,
+    };
+    let RequestContext { scope, .. } = schema::request(context);
+    scope.refused(action, Target::Account, json!({ "missing_scope": "admin" })).await?;
+    Err(refusal)
 }
 
 /// Who changes something.

@@ -2,22 +2,31 @@
 //! the cluster, as a report does.
 
 use entity::{
-    Timestamp, cluster,
+    Timestamp,
+    audit_entry::Action,
+    cluster,
     cluster::DesiredState,
     cluster_control::{Column, Entity, Model, StopOrigin},
     ids::{AccountId, ClusterId, UserId},
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
+    ActiveEnum, ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
     TransactionTrait,
     sea_query::{Expr, ExprTrait, Query, SubQueryStatement},
 };
 
+use serde_json::{Value, json};
+
 use super::{
+    audit_entry,
     connect::IMMEDIATE, error::StoreError, identity::SystemStore, life_cycle::in_states,
     scoped::AccountStore, upsert::replace,
 };
-use crate::domain::{life_cycle::State, stop::Reason};
+use crate::domain::{
+    audit::{Actor, Entry, Target, time_detail},
+    life_cycle::State,
+    stop::Reason,
+};
 
 /// Somebody wants a cluster to stop, or to go on after all.
 #[derive(Clone, Debug)]
@@ -74,6 +83,7 @@ impl AccountStore {
                     DesiredState::Running => without_stop(control),
                 };
                 store.put_cluster_control(control).await?;
+                store.audit(wish_entry(id, &wish)).await?;
                 store.set_desired_state(row, wish.state).await.map(Some)
             })
         })
@@ -109,6 +119,8 @@ impl AccountStore {
                         ..control
                     })
                     .await?;
+                let detail = json!({ "until": time_detail(Some(until)) });
+                store.audit(Entry::done(Action::KeepAlive, Target::Cluster(id), detail)).await?;
                 let row =
                     if by_policy { store.set_desired_state(row, DesiredState::Running).await? } else { row };
                 Ok(Kept::Until(Box::new(row)))
@@ -238,6 +250,8 @@ impl SystemStore {
         }
         let known = Entity::find_by_id((account, id)).one(&transaction).await?;
         let wish = Wish { state: DesiredState::Stopped, user: None, reason, at: now };
+        let by = Actor::operator(now);
+        audit_entry::add(&transaction, account, &by, wish_entry(id, &wish)).await?;
         let control = stopped(known.unwrap_or_else(|| nothing_said(account, id)), wish);
         let replaced =
             Entity::insert(control.into_active_model().reset_all()).on_conflict(replace::<Entity>());
@@ -268,6 +282,13 @@ fn nothing_said(account: AccountId, cluster: ClusterId) -> Model {
         stop_user_id: None,
         stop_reason: None,
     }
+}
+
+/// What is written down of a wish.
+fn wish_entry(cluster: ClusterId, wish: &Wish) -> Entry {
+    let reason = wish.reason.clone().map_or(Value::Null, |reason| reason.into_string().into());
+    let detail = json!({ "state": wish.state.to_value(), "reason": reason });
+    Entry::done(Action::SetDesiredState, Target::Cluster(cluster), detail)
 }
 
 fn stopped(control: Model, wish: Wish) -> Model {

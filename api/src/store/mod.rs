@@ -5,6 +5,7 @@
 
 mod account_list;
 mod api_token;
+mod audit_entry;
 mod baseline;
 mod client;
 mod client_span;
@@ -65,6 +66,7 @@ mod worker;
 
 pub use account_list::TimeRange;
 pub use api_token::{ApiTokenSort, Credentials};
+pub use audit_entry::{AuditFilter, AuditSort};
 pub use baseline::Beginning;
 pub use client::ClientSort;
 pub use cluster::{ClusterSort, ClusterSortBy};

@@ -6,8 +6,8 @@
 use entity::{
     Positional,
     ids::{
-        ApiTokenId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId,
-        InvitationId, KeyTime, LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
+        ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId,
+        EventId, InvitationId, KeyTime, LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
     },
 };
 use sea_orm::{
@@ -140,6 +140,7 @@ uuid_key_part!(
     ClientId,
     SpanId,
     ApiTokenId,
+    AuditEntryId,
     InvitationId,
     UserId
 );
