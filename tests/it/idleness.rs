@@ -94,7 +94,7 @@ async fn an_idle_cluster_is_marked_and_stopped_within_its_timeout_and_one_interv
     // The answer was lost, and it is told again.
     assert_eq!(etl.at(646, Some(40)).await.0, STOPPED);
     let (_, answer) = ada.report(&told("etl", 647, Some(40), 2, 5).build()).await;
-    let reason = "requested through Galvo by the idle policy: no work for 607 seconds";
+    let reason = "requested through Galvo by the idle policy: no work for 605 seconds";
     assert_eq!(answer["stop_reason"], reason);
     // It got work before it obeyed, and goes on.
     assert_eq!(etl.at(660, None).await.0, RUNNING);
@@ -187,6 +187,7 @@ async fn modes_tags_and_people_spare_idle_clusters() {
     assert_eq!(keep(&ada, &id, 60).await["cluster"]["desiredState"], "RUNNING");
     assert_eq!(etl.at(9_930, Some(10)).await, (RUNNING.to_owned(), 45.0));
     // And let it go.
+    app.set_clock(&server_time(9_931));
     assert_eq!(keep(&ada, &id, 0).await["userErrors"], json!([]));
     assert_eq!(etl.at(9_945, Some(10)).await.0, RUNNING);
     assert_eq!(etl.times().await, (Some(10_005), Some(9_945)));
@@ -279,7 +280,12 @@ async fn why_a_cluster_is_there_is_told_as_far_as_it_is_known() {
             json!([["PROCESSING", 6, "MEASURED"], ["QUEUED", 4, "MEASURED"], ["NO_WORKER", 2, "MEASURED"]]),
         ),
         (
-            measured(40, None, 20, json!({ "tasks_processing": 0, "tasks_waiting": 1 })),
+            measured(
+                40,
+                None,
+                20,
+                json!({ "tasks_processing": 0, "tasks_queued": 0, "tasks_no_worker": 0, "tasks_waiting": 1 }),
+            ),
             json!([["WAITING", 1, "MEASURED"]]),
         ),
         (measured(50, None, 20, no_tasks.clone()), json!([["PROCESSING", null, "NOT_COLLECTED"]])),

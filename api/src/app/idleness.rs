@@ -78,12 +78,16 @@ async fn stop_or_go_on(
     }
     match order(store, row, &control, now).await? {
         Order::Stop => {
-            let reason = Reason::idle_for(idle.unwrap_or_default());
-            let sentence = reason.clone().into_string();
-            if !is_asked {
-                store.stop_idle_cluster(row, control, reason, now).await?;
-            }
-            let (origin, reason) = (Some(StopOrigin::IdlePolicy), Some(sentence.as_str()));
+            // What was said when it was decided is said again until the scheduler obeys.
+            let reason = match &control.stop_reason {
+                Some(reason) if is_asked => reason.clone(),
+                _ => {
+                    let reason = Reason::idle_for(idle.unwrap_or_default());
+                    store.stop_idle_cluster(row, control.clone(), reason.clone(), now).await?;
+                    reason.into_string()
+                }
+            };
+            let (origin, reason) = (Some(StopOrigin::IdlePolicy), Some(reason.as_str()));
             return Ok(Wanted::stopped(Sentence { origin, user: None, reason }, true));
         }
         order @ (Order::Warn | Order::Nothing) => {

@@ -10,16 +10,15 @@ use entity::{
     ids::{AccountId, ClusterId, UserId},
 };
 use sea_orm::{
-    ActiveEnum, ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
-    TransactionTrait,
+    ActiveEnum, ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
+    QuerySelect, TransactionTrait,
     sea_query::{Expr, ExprTrait, Query, SubQueryStatement},
 };
 
 use serde_json::{Value, json};
 
 use super::{
-    audit_entry,
-    connect::IMMEDIATE, error::StoreError, identity::SystemStore, life_cycle::in_states,
+    audit_entry, connect::IMMEDIATE, error::StoreError, identity::SystemStore, life_cycle::in_states,
     scoped::AccountStore, upsert::replace,
 };
 use crate::domain::{
