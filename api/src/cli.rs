@@ -1,6 +1,7 @@
 //! What each command does. Results go to standard output, everything else to the log on standard error.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks by printing")]
 
+mod cluster;
 mod keys;
 mod password;
 
@@ -14,6 +15,7 @@ use self::keys::KeyCommandError;
 use crate::{
     app::{
         account::{AccountError, Accounts},
+        cluster::{ClusterError, Clusters},
         usage::{RollupError, Rollups},
     },
     clock::{Clock, SystemClock},
@@ -74,6 +76,8 @@ enum CommandError {
     NotFolded(usize),
     #[error(transparent)]
     Key(#[from] KeyCommandError),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
 }
 
 impl CommandError {
@@ -124,6 +128,10 @@ async fn dispatch(
             if folded.failed == 0 { Ok(()) } else { Err(CommandError::NotFolded(folded.failed)) }
         }
         Command::Key(command) => Ok(keys::run(command, common).await?),
+        Command::Cluster(command) => {
+            let clusters = Clusters::new(store(common).await?, Arc::new(SystemClock));
+            Ok(cluster::run(command, &clusters).await?)
+        }
     }
 }
 

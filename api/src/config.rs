@@ -3,6 +3,7 @@
 //! Every wrong value is named in one go, and a `GALVO_` variable nobody knows is an error, because a misspelt
 //! setting that is silently ignored is found in production.
 
+mod cluster;
 mod jwt;
 mod oidc;
 mod perimeter;
@@ -22,6 +23,7 @@ use crate::{
     store::StoreUrl,
 };
 
+pub use self::cluster::{ClusterCommand, StateName};
 pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 pub use self::oidc::{ClientSecret, OidcConfig};
 pub use self::perimeter::PerimeterConfig;
@@ -155,6 +157,9 @@ pub enum Command {
     /// Manage the keys that encrypt what the store must not hold in the open.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Look after clusters.
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
 }
 
 /// What `serve` takes, as it came.
@@ -593,6 +598,7 @@ impl Cli {
             | Command::User(_)
             | Command::Token(_)
             | Command::Rollup(_)
+            | Command::Cluster(_)
             | Command::Key(KeyCommand::Generate | KeyCommand::List) => false,
         };
         if needs_keys && common.as_ref().is_some_and(|common| common.keys.is_none()) {

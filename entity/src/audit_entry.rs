@@ -27,6 +27,8 @@ pub enum Action {
     InviteMember,
     /// Somebody became a member by signing in with credentials of another issuer.
     JoinBySignIn,
+    /// A cluster was kept from being stopped for being idle.
+    KeepAlive,
     /// An issuer's name for a user was written down.
     LinkUser,
     /// Code was decrypted.

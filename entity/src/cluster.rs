@@ -9,7 +9,8 @@ use crate::{
     positional::positional,
 };
 
-/// What the scheduler last said of itself.
+/// What the scheduler last said of itself, or that it says nothing any more. What it does while it reports is
+/// no column: it follows from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Status {
@@ -19,6 +20,9 @@ pub enum Status {
     /// It said goodbye.
     #[sea_orm(string_value = "closed")]
     Closed,
+    /// It has not reported for so long that it is given up, until it does.
+    #[sea_orm(string_value = "lost")]
+    Lost,
 }
 
 /// What the account wants of the cluster; carried to the scheduler by the answer to its next report.
@@ -56,7 +60,7 @@ positional! {
         pub complete_until: i64,
         /// The scheduler's clock when it made that report.
         pub reported_at: Timestamp,
-        /// Seconds the reporter means to wait between reports.
+        /// Seconds the reporter was told to wait between reports.
         pub interval_seconds: f64,
         /// The server's clock at the first report.
         pub first_seen_at: Timestamp,
@@ -86,7 +90,8 @@ positional! {
         pub dropped: Counts,
         /// What became of its data on its way here, as of the newest report.
         pub receipt: Receipt,
-        /// When it closed, and after all times while it has not: lists are ordered by what is never null.
+        /// When it closed, or reported last if it is lost, and after all times while it has not ended: lists are
+        /// ordered by what is never null.
         pub ended_key: i64,
         /// From its start until it closed, or until the newest report.
         pub duration_ms: i64,
@@ -95,6 +100,10 @@ positional! {
         pub changed_at: i64,
         /// The change that last brought something much older than itself; 0 if none did.
         pub late_at: i64,
+        /// Seconds without work after which the scheduler closes by itself.
+        pub idle_timeout_seconds: Option<f64>,
+        /// Graphs the scheduler was taking in; none where Dask does not tell.
+        pub graph_updates: Option<i64>,
     }
 }
 

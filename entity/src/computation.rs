@@ -25,6 +25,9 @@ pub enum State {
     /// The scheduler closed before it was done.
     #[sea_orm(string_value = "cancelled")]
     Cancelled,
+    /// It was running when its cluster was last heard of. `stopped_at` is when that was.
+    #[sea_orm(string_value = "lost")]
+    Lost,
 }
 
 positional! {

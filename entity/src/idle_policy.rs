@@ -12,13 +12,13 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Mode {
-    /// Nothing.
+    /// Nothing: how long it is idle shows.
     #[sea_orm(string_value = "observe")]
     Observe,
-    /// Its owner is to be told.
+    /// It is marked, for its user to see.
     #[sea_orm(string_value = "warn")]
     Warn,
-    /// It is to be stopped.
+    /// It is marked, and then stopped.
     #[sea_orm(string_value = "stop")]
     Stop,
 }
@@ -31,7 +31,7 @@ pub struct Model {
     pub mode: Mode,
     /// How long without work is too long; none for never.
     pub timeout_seconds: Option<i64>,
-    /// How long before that its owner is told.
+    /// How long before that it is marked.
     pub warn_before_seconds: i64,
     /// Clusters with one of these tags are left alone.
     pub exempt_tags: TagPatterns,

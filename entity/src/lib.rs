@@ -9,6 +9,7 @@ pub mod audit_entry;
 pub mod client;
 pub mod client_span;
 pub mod cluster;
+pub mod cluster_control;
 pub mod cluster_note;
 pub mod cluster_sample_chunk;
 pub mod cluster_tag;

@@ -154,7 +154,7 @@ def check(report):
         cluster,
         "/cluster",
         "name address dashboard_url started_at closed_at close_reason idle_since workers threads"
-        " memory_limit_bytes memory_used_bytes totals",
+        " memory_limit_bytes memory_used_bytes totals idle_timeout_seconds graph_updates",
         "environment_id",
     )
     identifier(cluster.get("environment_id"), "/cluster/environment_id", optional=True)
@@ -165,6 +165,10 @@ def check(report):
     time(cluster["started_at"], "/cluster/started_at")
     time(cluster["closed_at"], "/cluster/closed_at", optional=True)
     time(cluster["idle_since"], "/cluster/idle_since", optional=True)
+    if cluster["idle_timeout_seconds"] is not None:
+        seconds(cluster["idle_timeout_seconds"], "/cluster/idle_timeout_seconds")
+    if cluster["graph_updates"] is not None:
+        integer(cluster["graph_updates"], "/cluster/graph_updates")
     need((cluster["closed_at"] is not None) == report["final"], "/cluster/closed_at")
     integer(cluster["workers"], "/cluster/workers")
     integer(cluster["threads"], "/cluster/threads")
@@ -486,6 +490,7 @@ class FakeGalvo:
         self.lock = threading.Condition()
         self.interval = interval
         self.desired_state = "running"
+        self.keep_alive_seconds = 0.0
         self.accepts = CLASSES.split()
         self.reports = []
         self.accepted = []
@@ -568,6 +573,9 @@ class FakeGalvo:
             "cluster_id": 1,
             "interval_seconds": self.interval,
             "desired_state": self.desired_state,
+            "stop_reason": None,
+            "stop_only_if_idle": False,
+            "keep_alive_seconds": self.keep_alive_seconds,
             "resend": False,
             "accepts": self.accepts,
             **changes,

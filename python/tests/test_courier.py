@@ -39,6 +39,8 @@ def describe_cluster(closed_at=None, close_reason=None):
         "closed_at": closed_at,
         "close_reason": close_reason,
         "idle_since": None,
+        "idle_timeout_seconds": None,
+        "graph_updates": None,
         "workers": 0,
         "threads": 0,
         "memory_limit_bytes": None,

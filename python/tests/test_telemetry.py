@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from types import SimpleNamespace
 
 import dask
@@ -12,6 +13,7 @@ from distributed import Client
 import galvo
 from galvo.plugin import CoiledTelemetry, telemetry
 from galvo.plugin.collector import Collectors
+from galvo.plugin.idleness import Idleness
 from galvo.plugin.settings import read_settings
 
 
@@ -36,58 +38,151 @@ def test_the_shorter_timeout_counts(configured):
             assert cluster.scheduler.idle_timeout == 3600.0
             plugin = cluster.scheduler.plugins["galvo"]
             cluster.scheduler.idle_timeout = 60.0
-            on_loop(cluster, plugin._limit_idleness)
+            on_loop(cluster, plugin._idleness._limit)
             assert cluster.scheduler.idle_timeout == 60.0
-            assert plugin._idle_since is None
+            configured.wait_for(
+                lambda: configured.accepted
+                and configured.accepted[-1]["cluster"]["idle_timeout_seconds"] == 60.0
+            )
 
 
-class Old:
-    """A scheduler of a release that does not watch its idleness."""
+def test_a_cluster_is_kept_for_as_long_as_somebody_wants(configured):
+    with dask.config.set({"galvo.idle.timeout": "3s"}):
+        configured.keep_alive_seconds = 600.0
+        cluster = local_cluster(n_workers=0)
+        try:
+            with Client(cluster) as client:
+                galvo.register(client)
+                configured.wait_for(
+                    lambda: configured.accepted
+                    and configured.accepted[-1]["cluster"]["idle_timeout_seconds"] is None
+                )
+                time.sleep(3.5)
+                assert cluster.scheduler.status.name == "running"
+                configured.keep_alive_seconds = 0.0
+                wait_until(lambda: cluster.scheduler.status.name == "closed", timeout=20)
+        finally:
+            cluster.close()
 
-    def __init__(self):
+
+class Scheduler:
+    """What of a scheduler is looked at."""
+
+    def __init__(self, **attributes):
         self.workers = {"a": SimpleNamespace(processing={})}
         self.unrunnable = set()
         self.transition_counter = 0
-        self.reasons = []
-
-    async def close(self, reason="unknown"):
-        self.reasons.append(reason)
+        self.__dict__.update(attributes)
 
 
-def test_idleness_is_watched_where_dask_does_not(monkeypatch):
-    clock = [1_700_000_000.0]
-    monkeypatch.setattr(telemetry, "time", lambda: clock[0])
-    with dask.config.set({"galvo.idle.timeout": "10s"}):
-        plugin = CoiledTelemetry()
-    scheduler = plugin._scheduler = Old()
+class Watched(Scheduler):
+    """A scheduler of a release that watches its idleness."""
+
+    is_idle = True
+
+
+class Watch:
+    """The idleness of a scheduler, on a clock that a test moves."""
+
+    def __init__(self, scheduler, timeout):
+        self.at = 1_700_000_000.0
+        self.scheduler = scheduler
+        self.idleness = Idleness(scheduler, timeout, lambda: self.at)
+
+    def after(self, seconds):
+        self.at += seconds
+        return self.idleness.look()
+
+
+def test_idleness_is_watched_where_dask_does_not():
+    watch = Watch(Scheduler(idle_since=1.0), 10.0)
+    scheduler, idleness, begun = watch.scheduler, watch.idleness, watch.at
+    assert (idleness.timeout, idleness.since, idleness.graph_updates()) == (10.0, begun, None)
+    assert not watch.after(9.0)
+    scheduler.workers["a"].processing["x"] = 1.0
+    assert not watch.after(9.0)
+    assert idleness.since is None
+    scheduler.workers["a"].processing.clear()
+    assert not watch.after(9.0)
+    assert idleness.since == watch.at
+    scheduler.unrunnable.add("y")
+    assert not watch.after(9.0)
+    scheduler.unrunnable.clear()
+    assert not watch.after(9.0)
+    scheduler.transition_counter += 1  # something was begun and done in between
+    assert not watch.after(9.0)
+    assert not watch.after(10.0)
+    idleness.keep(5.0)
+    assert idleness.timeout is None
+    assert not watch.after(4.5)
+    assert watch.after(0.5)
+    assert watch.after(0.5)
+    scheduler.workers["a"].processing["x"] = 1.0
+    assert not watch.after(60.0)
+
+
+def test_without_a_timeout_idleness_is_told_and_never_too_long():
+    watch = Watch(Scheduler(), None)
+    assert not watch.after(1e6)
+    assert (watch.idleness.timeout, watch.idleness.since) == (None, watch.at - 1e6)
+
+
+def test_dask_is_told_how_long_is_too_long():
+    for theirs, ours, limit in ((None, 10.0, 10.0), (60.0, 10.0, 10.0), (5.0, 10.0, 5.0)):
+        watch = Watch(Watched(idle_timeout=theirs, idle_since=None), ours)
+        scheduler, idleness = watch.scheduler, watch.idleness
+        assert (scheduler.idle_timeout, idleness.since) == (limit, None)
+        idleness.keep(100.0)
+        assert (scheduler.idle_timeout, idleness.timeout) == (theirs, theirs)
+        assert not watch.after(99.0)
+        assert scheduler.idle_timeout == theirs
+        assert not watch.after(1.0)
+        assert scheduler.idle_timeout == limit
+        idleness.keep(100.0)
+        idleness.keep(0.0)
+        assert scheduler.idle_timeout == limit
+    # Others may change it at any time.
+    watch = Watch(Watched(idle_timeout=None, idle_since=1_700_000_000.0), 10.0)
+    watch.scheduler.idle_timeout = 7.0
+    watch.idleness.keep(100.0)
+    assert watch.scheduler.idle_timeout == 7.0
+    assert not watch.after(101.0)
+    assert (watch.scheduler.idle_timeout, watch.idleness.since) == (7.0, 1_700_000_000.0)
+    untouched = Watched(idle_timeout=None, idle_since=None, _active_graph_updates=2)
+    watch = Watch(untouched, None)
+    watch.idleness.keep(100.0)
+    assert (untouched.idle_timeout, watch.idleness.graph_updates()) == (None, 2)
+
+
+def obeys(**wishes):
+    """Why a scheduler is closed of which the server wants this; it has work if ``busy``."""
+    busy = wishes.pop("busy", False)
+
+    class Closing(Watched):
+        async def close(self, reason="unknown"):
+            reasons.append(reason)
 
     async def main():
-        plugin._limit_idleness()
+        plugin._obey()
+        if plugin._stopping is not None:
+            await plugin._stopping
 
-        async def after(seconds):
-            clock[0] += seconds
-            plugin._watch_idleness()
-            if plugin._stopping is not None:
-                await plugin._stopping
-            return bool(scheduler.reasons)
-
-        assert not await after(9.0)
-        scheduler.workers["a"].processing["x"] = 1.0
-        assert not await after(9.0)
-        scheduler.workers["a"].processing.clear()
-        assert not await after(9.0)
-        scheduler.unrunnable.add("y")
-        assert not await after(9.0)
-        scheduler.unrunnable.clear()
-        scheduler.transition_counter += 1  # something was begun and done in between
-        assert not await after(9.0)
-        assert not await after(10.0)
-        assert await after(0.5)
-        plugin._watch_idleness()  # does it once
-
+    reasons = []
+    plugin = CoiledTelemetry(read_settings("http://x", "t"))
+    plugin._scheduler = Closing(idle_timeout=None, idle_since=None if busy else 1_700_000_000.0)
+    plugin._idleness = Idleness(plugin._scheduler, None, lambda: 1_700_000_100.0)
+    wanted = {"stop_requested": True, "stop_only_if_idle": False, "stop_reason": None}
+    plugin._courier = SimpleNamespace(keep_alive=None, **{**wanted, **wishes})
     asyncio.run(main())
-    assert scheduler.reasons == ["idle-timeout-exceeded"]
-    assert plugin._close_reason() == "idle-timeout-exceeded"
+    return reasons, plugin._courier.stop_requested
+
+
+def test_a_stop_for_idleness_spares_a_scheduler_that_has_work_again():
+    assert obeys() == (["requested through Galvo"], True)
+    assert obeys(stop_reason="by ada", busy=True) == (["by ada"], True)
+    assert obeys(stop_reason="idle", stop_only_if_idle=True) == (["idle"], True)
+    assert obeys(stop_reason="idle", stop_only_if_idle=True, busy=True) == ([], False)
+    assert obeys(stop_requested=False) == ([], False)
 
 
 @pytest.fixture

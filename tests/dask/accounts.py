@@ -146,7 +146,8 @@ def galvo_says(galvo, scheduler_id):
         "address": found["address"],
         "dashboard": found["dashboardUrl"],
         "started": seconds(found["startedAt"]),
-        "state": found["state"],
+        # Whether it has work at the moment changes by itself.
+        "state": found["state"] if found["state"] in ("CLOSED", "LOST") else "RUNNING",
         "now": found["now"],
         "dropped": found["dropped"],
         "totals": totals,

@@ -6,7 +6,7 @@ from processes import wait_until
 
 STOP = """
 mutation ($id: ID!) {
-  setDesiredState(cluster: $id, state: STOPPED) { cluster { state desiredState } }
+  setDesiredState(cluster: $id, state: STOPPED, reason: "too dear") { cluster { state desiredState } }
 }
 """
 
@@ -28,7 +28,7 @@ def test_stop_through_galvo(galvo, python, start_cluster, processes):
     last_report = seconds(cluster(galvo, report["scheduler_id"])["lastSeenAt"])
 
     answer = galvo.query(STOP, id=id_)
-    assert answer["setDesiredState"]["cluster"] == {"state": "RUNNING", "desiredState": "STOPPED"}
+    assert answer["setDesiredState"]["cluster"] == {"state": "CLOSING", "desiredState": "STOPPED"}
     assert dask.scheduler.wait(10) == 0
     # A worker stays until the thread that runs a task is done, and may crash when that ends late.
     end.touch()
@@ -37,7 +37,7 @@ def test_stop_through_galvo(galvo, python, start_cluster, processes):
 
     found = cluster(galvo, report["scheduler_id"])
     assert (found["state"], found["desiredState"]) == ("CLOSED", "STOPPED")
-    assert found["closeReason"] == "requested through Galvo"
+    assert found["closeReason"] == "requested through Galvo by admin: too dear"
     assert last_report <= seconds(found["endedAt"]) <= last_report + 10
     unfinished, finished = everything(galvo, COMPUTATIONS, report["scheduler_id"])
     assert (unfinished["state"], finished["state"]) == ("CANCELLED", "FINISHED")

@@ -196,7 +196,7 @@ async fn lists_have_what_passes_in_the_order_of_time() {
             case(field, &format!("{time}: {range},"), during),
             case(field, &format!("{time}: {{ from: \"2026-11-20T11:00:14.5Z\" }},"), |item| item.at >= 15),
             case(field, &format!("{time}: {{ to: \"2026-11-20T11:00:05Z\" }},"), |item| item.at < 5),
-            case(field, "clusters: { states: [RUNNING] },", |item| item.cluster != 0),
+            case(field, "clusters: { states: [STARTING, RUNNING] },", |item| item.cluster != 0),
             case(field, &format!("clusters: {{ users: [{user}] }},"), |item| item.cluster == 2),
             case(field, "clusters: { search: \"ETL\", states: [CLOSED] },", |_| false),
             case(field, &format!("clusters: {{ search: \"ada\" }}, {time}: {range},"), move |item| {
@@ -325,7 +325,7 @@ async fn tags_of_spans_are_those_spans_have_of_their_own() {
     assert_eq!(tags("(first: 1)").await, json!([all[0]]));
     assert_eq!(tags("(prefix: \"E\")").await, json!([]));
     assert_eq!(
-        tags("(prefix: \"load\", clusters: { states: [RUNNING] })").await,
+        tags("(prefix: \"load\", clusters: { states: [STARTING, RUNNING] })").await,
         json!([of(&[1, 2], "load")])
     );
     assert_eq!(tags("(enqueuedIn: { from: \"2026-11-20T11:00:20Z\" })").await, json!([]));
@@ -336,7 +336,7 @@ async fn tags_of_spans_are_those_spans_have_of_their_own() {
 async fn a_list_costs_a_statement_and_one_for_its_length() {
     let app = TestApp::start().await;
     let (ada, ..) = three(&app).await;
-    let filter = "clusters: { states: [RUNNING], search: \"etl\" }";
+    let filter = "clusters: { states: [STARTING, RUNNING], search: \"etl\" }";
     let cases = [
         (
             format!(
@@ -623,7 +623,7 @@ async fn pages_of_an_account_are_ranges_of_an_index() {
     let ada = app.account("ada").await;
     fill_clusters(&app, &ada).await;
     let postgres = app.database.url().starts_with("postgres");
-    let filter = "clusters: { states: [RUNNING] }";
+    let filter = "clusters: { states: [STARTING, RUNNING] }";
     let within = "{ from: \"2026-11-20T11:00:00Z\", to: \"2026-11-30T11:00:00Z\" }";
     let cases = [
         ("computations", "", "started_at", '<'),

@@ -44,10 +44,17 @@ fn actions(entries: &[Value]) -> Vec<&str> {
 const MUTATIONS: &[(&str, &str, &str, &str, &str)] = &[
     (
         "setDesiredState",
-        "(cluster: <CLUSTER>, state: STOPPED) { cluster { id } }",
+        r#"(cluster: <CLUSTER>, state: STOPPED, reason: "too dear") { cluster { id } }"#,
         "CLUSTER",
         "<CLUSTER>",
-        r#"{"state":"stopped"}"#,
+        r#"{"reason":"too dear","state":"stopped"}"#,
+    ),
+    (
+        "keepAlive",
+        "(cluster: <CLUSTER>, seconds: 60) { userErrors { message } }",
+        "CLUSTER",
+        "<CLUSTER>",
+        r#"{"until":"2026-11-20T12:01:00+00:00"}"#,
     ),
     (
         "setClusterTags",
@@ -299,6 +306,7 @@ async fn what_comes_to_nothing_has_no_entry() {
         r#"mutation { revokeToken(identifier: "nobody") { userErrors { field } } }"#,
         r#"mutation { setIdlePolicy(input: { mode: STOP }) { userErrors { field } } }"#,
         r#"mutation { setDesiredState(cluster: "x", state: STOPPED) { cluster { id } } }"#,
+        r#"mutation { keepAlive(cluster: "x", seconds: 60) { userErrors { field } } }"#,
         r#"mutation { addMember(input: { name: "Not a name", role: VIEWER }) { userErrors { field } } }"#,
     ] {
         ada.ask(document, json!({})).await;

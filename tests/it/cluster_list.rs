@@ -90,9 +90,11 @@ async fn a_filter_passes_what_holds_all_of_its_conditions() {
     let (ada_id, bob_id) = (user(&ada).await, user(&bob).await);
     let cases = [
         (json!({}), "a b c d e"),
-        (json!({ "states": ["RUNNING"] }), "b d"),
+        (json!({ "states": ["IDLE"] }), "b d"),
+        (json!({ "states": ["RUNNING"] }), ""),
         (json!({ "states": ["CLOSED"] }), "a c e"),
-        (json!({ "states": ["RUNNING", "CLOSED"] }), "a b c d e"),
+        (json!({ "states": ["IDLE", "CLOSED"] }), "a b c d e"),
+        (json!({ "states": ["RUNNING", "CLOSED"] }), "a c e"),
         (json!({ "states": [] }), ""),
         (json!({ "users": [ada_id] }), "a b c"),
         (json!({ "users": [bob_id] }), "d e"),

@@ -26,6 +26,7 @@ const ROOT_FIELDS: [&str; 28] = [
     "Mutation.createToken",
     "Mutation.deleteCostRate",
     "Mutation.inviteMember",
+    "Mutation.keepAlive",
     "Mutation.removeMember",
     "Mutation.revokeInvitation",
     "Mutation.revokeToken",
@@ -592,7 +593,7 @@ async fn lists_of_an_account_hold_its_own_rows_only() {
         |list: &Value| list["totalCount"].as_u64().unwrap_or(list.as_array().map_or(0, Vec::len) as u64);
     for variables in [
         json!({}),
-        json!({ "filter": { "states": ["RUNNING"] } }),
+        json!({ "filter": { "states": ["STARTING", "RUNNING"] } }),
         json!({ "filter": { "search": "etl" }, "match": "a" }),
     ] {
         let of_ada = ask(&ada, variables.clone()).await;
@@ -715,6 +716,8 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
             "setClusterTags(cluster: $id, tags: [{ key: \"mine\" }]) { cluster { id } }",
             "setClusterTags(cluster: $id, tags: [{ key: \"\" }]) { cluster { id } }",
             "setClusterNotes(cluster: $id, text: \"mine\") { cluster { id } }",
+            "keepAlive(cluster: $id, seconds: 60) { cluster { id } }",
+            "keepAlive(cluster: $id, seconds: -1) { cluster { id } }",
             "setErrorGroupStatus(group: $id, status: IGNORED) { errorGroup { id } }",
             "setMemberRole(user: $id, role: VIEWER) { member { role } }",
             "removeMember(user: $id) { member { role } }",
@@ -743,6 +746,8 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
     let changes = "mutation($cluster: ID!, $group: ID!) {
         setClusterTags(cluster: $cluster, tags: [{ key: \"team\" }]) { userErrors { message } }
         setClusterNotes(cluster: $cluster, text: \"a note\") { userErrors { message } }
+        keepAlive(cluster: $cluster, seconds: 60) { userErrors { message } }
+        setDesiredState(cluster: $cluster, state: STOPPED, reason: \"of ada\") { cluster { state } }
         setErrorGroupStatus(group: $group, status: IGNORED) { errorGroup { status } }
         setIdlePolicy(input: { mode: STOP, timeoutSeconds: 600 }) { userErrors { message } }
         addMember(input: { name: \"carl\", role: VIEWER }) { userErrors { message } }
@@ -751,7 +756,8 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
     let rate = r#"mutation { setCostRate(input: { validFrom: "2026-11-20", perThreadHour: 100 }) { userErrors { field } } }"#;
     ada.query(rate, json!({})).await;
     let query = r#"{ viewer { account {
-        clusters { nodes { tags { key } notes { text } } }
+        clusters { nodes { tags { key } notes { text } keptAliveUntil stopRequest { reason } } }
+        idleBacktest(timeoutSeconds: 60) { clusters }
         tagged: clusters(filter: { tags: { any: [{ key: "team" }] } }) { totalCount }
         dear: clusters(filter: { minCost: { amount: 200 } }, orderBy: { field: COST }) { totalCount nodes { name } }
         usageTable(from: "2026-11-20", to: "2026-11-21", by: [TAG, VERSION], package: "python") {
@@ -773,7 +779,10 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
             [&[name], others].concat().iter().map(|name| json!({ "user": { "name": name } })).collect();
         let names: Vec<Value> = dear.iter().map(|name| json!({ "name": name })).collect();
         json!({
-            "clusters": { "nodes": [{ "tags": tags, "notes": note }] },
+            "clusters": { "nodes": [{ "tags": tags, "notes": note,
+                "keptAliveUntil": tag.map(|_| "2026-11-20T12:01:00+00:00"),
+                "stopRequest": tag.map(|_| json!({ "reason": "of ada" })) }] },
+            "idleBacktest": { "clusters": 1 },
             "tagged": { "totalCount": tags.len() },
             "dear": { "totalCount": names.len(), "nodes": names },
             "usageTable": [{ "tag": tags.first(), "version": "3.12", "usage": { "clusterSeconds": 7_200.0 } }],

@@ -285,7 +285,7 @@ const LISTS: [(&str, &str, &str); 30] = [
     ("Account.computations", "", "daskId cluster { schedulerId }"),
     (
         "Account.computations",
-        "states: [FINISHED, ERRED], clusters: { states: [RUNNING] }",
+        "states: [FINISHED, ERRED], clusters: { states: [STARTING, RUNNING] }",
         "daskId cluster { schedulerId }",
     ),
     ("Account.errorGroups", "", "title"),

@@ -148,7 +148,7 @@ async fn a_page_of_clusters_by_time_is_a_range_of_an_index() {
     let user = ada.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].clone();
     let anything = json!({});
     let started = json!({ "startedIn": { "from": "2026-11-20T11:00:00Z", "to": "2026-11-21T11:00:00Z" } });
-    let states = json!({ "states": ["RUNNING"] });
+    let states = json!({ "states": ["STARTING"] });
     let users = json!({ "users": [user] });
     let ended = json!({ "endedIn": { "from": "2026-11-20T11:00:00Z", "to": "2026-11-21T11:00:00Z" } });
     let others = json!({ "hasErrors": false, "search": "scheduler", "minDurationSeconds": 0 });

@@ -162,7 +162,7 @@ async fn what_the_account_wants_is_carried_by_the_answer() {
     let answer = ada.query(mutation, json!({ "id": id })).await;
     assert_eq!(
         answer["setDesiredState"]["cluster"],
-        json!({ "desiredState": "STOPPED", "state": "RUNNING" })
+        json!({ "desiredState": "STOPPED", "state": "CLOSING" })
     );
     assert_eq!(ada.report(&full(2)).await.1["desired_state"], "stopped");
     app.stop().await;

@@ -3,6 +3,8 @@
 pub mod account;
 pub(crate) mod api_token;
 mod client_span;
+pub mod cluster;
+mod idleness;
 pub(crate) mod invitation;
 pub(crate) mod member;
 mod privacy;

@@ -6,11 +6,14 @@ use std::{
 };
 
 use entity::{
-    cluster,
+    cluster::DesiredState,
     ids::{AccountId, ClusterId, UserId},
 };
 
-use super::privacy::accepted_part;
+use super::{
+    idleness::{Known, Wanted, wanted},
+    privacy::accepted_part,
+};
 use crate::{
     auth::Viewer,
     bus::{Changed, Notice},
@@ -20,7 +23,7 @@ use crate::{
         data_class::Accepted,
         report::{Acknowledgement, Class, Report},
     },
-    store::{AccountStore, NOTHING, Store, StoreError, Write},
+    store::{AccountStore, KnownCluster, NOTHING, Store, StoreError, Write},
 };
 
 /// The longest time between reports the server ever asks for, in seconds.
@@ -66,7 +69,10 @@ impl Reports {
         if let Some(account) = report.account.as_ref().filter(|slug| slug.as_str() != viewer.account().slug) {
             return Err(ReportError::AccountMismatch(account.as_str().to_owned()));
         }
-        let (sequence, base, interval) = (report.sequence, report.base, report.interval_seconds);
+        // What the reporter will do, because it is told so, and not what it meant to.
+        let interval = report.interval_seconds.within(self.min_interval_seconds, MAX_INTERVAL_SECONDS);
+        let report = Report { interval_seconds: interval, ..report };
+        let (sequence, base) = (report.sequence, report.base);
         let (store, report, user) = (self.store.for_viewer(viewer), Arc::new(report), viewer.user_id());
         let mut accepted = self.expected(viewer.account_id());
         let before = loop {
@@ -88,8 +94,11 @@ impl Reports {
         Ok(Acknowledgement {
             acknowledged: sequence.get(),
             cluster_id: before.cluster.0,
-            interval_seconds: interval.get().clamp(self.min_interval_seconds, MAX_INTERVAL_SECONDS),
-            desired_state: before.desired_state.into(),
+            interval_seconds: interval.get(),
+            desired_state: before.wanted.desired_state.into(),
+            stop_reason: before.wanted.stop_reason,
+            stop_only_if_idle: before.wanted.stop_only_if_idle,
+            keep_alive_seconds: before.wanted.keep_alive_seconds,
             resend: base.is_some_and(|base| base.get() > before.complete_until),
             accepts: accepted.classes().map(Class::from).collect(),
         })
@@ -155,21 +164,18 @@ impl Reports {
     ) -> Result<Outcome, StoreError> {
         let scheduler_id = report.scheduler_id.as_str();
         for _ in 0..IDENTIFIER_DRAWS {
-            if let Some((known, accepted)) = store.lock_cluster(scheduler_id).await? {
+            if let Some(known) = store.lock_cluster(scheduler_id).await? {
+                let KnownCluster { row, accepted, kept_until, idle_due_seconds } = known;
                 if accepted != *expected {
                     return Ok(Outcome::Unexpected(accepted));
                 }
                 // Behind the lock: what waited for it arrives now.
                 let now = self.clock.timestamp();
-                let arrival = now.timestamp_millis().max(known.changed_at + 1);
-                let before = Before {
-                    cluster: known.id,
-                    arrival,
-                    desired_state: known.desired_state,
-                    complete_until: known.complete_until,
-                };
-                store.update_cluster(known, now, arrival, report, &accepted).await?;
-                return Ok(Outcome::Stored(before));
+                let arrival = now.timestamp_millis().max(row.changed_at + 1);
+                let (cluster, complete_until) = (row.id, row.complete_until);
+                let row = store.update_cluster(row, now, arrival, report, &accepted).await?;
+                let wanted = wanted(store, &row, Known { kept_until, idle_due_seconds }, now).await?;
+                return Ok(Outcome::Stored(Before { cluster, arrival, complete_until, wanted }));
             }
             let accepted = store.accepted().await?;
             if accepted != *expected {
@@ -181,8 +187,8 @@ impl Reports {
                 return Ok(Outcome::Stored(Before {
                     cluster: id,
                     arrival: now.timestamp_millis(),
-                    desired_state: cluster::DesiredState::Running,
                     complete_until: NOTHING,
+                    wanted: Wanted::of(DesiredState::Running),
                 }));
             }
         }
@@ -190,12 +196,12 @@ impl Reports {
     }
 }
 
-/// What was known of the cluster before the report, and the report's place among its changes.
+/// What was known of the cluster before the report, the report's place among its changes, and what is wanted of it since.
 struct Before {
     cluster: ClusterId,
     arrival: i64,
-    desired_state: cluster::DesiredState,
     complete_until: i64,
+    wanted: Wanted,
 }
 
 impl Before {

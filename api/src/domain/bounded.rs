@@ -203,6 +203,12 @@ impl Seconds {
     pub fn get(self) -> f64 {
         self.0
     }
+
+    /// The same, or the nearer of two bounds.
+    #[must_use]
+    pub fn within(self, least: f64, most: f64) -> Self {
+        Self(self.0.clamp(least, most))
+    }
 }
 
 impl<'de> Deserialize<'de> for Seconds {

@@ -2,14 +2,17 @@
 
 use std::ops::RangeInclusive;
 
-use entity::{idle_policy::Mode, list::TagPattern};
+use entity::{
+    idle_policy::{Mode, Model},
+    list::TagPattern,
+};
 
 use super::tag::{MAX_PATTERNS, TagError};
 
 /// How long without work can be too long, in seconds: a minute to a year.
-const TIMEOUTS: RangeInclusive<i64> = 60..=31_536_000;
+pub const TIMEOUTS: RangeInclusive<i64> = 60..=31_536_000;
 
-/// How long before that somebody is told, unless the account says otherwise, in seconds.
+/// How long before that it is marked, unless the account says otherwise, in seconds.
 pub const DEFAULT_WARNING_SECONDS: i64 = 300;
 
 /// What an account wants of clusters that have nothing to do.
@@ -19,7 +22,7 @@ pub struct IdlePolicy {
     pub mode: Mode,
     /// How long that is, in seconds; none for never.
     pub timeout_seconds: Option<i64>,
-    /// How long before its owner is told, in seconds.
+    /// How long before it is marked for its user to see, in seconds.
     pub warn_before_seconds: i64,
     /// Clusters with one of these tags are left alone.
     pub exempt_tags: Vec<TagPattern>,
@@ -32,6 +35,17 @@ impl Default for IdlePolicy {
             timeout_seconds: None,
             warn_before_seconds: DEFAULT_WARNING_SECONDS,
             exempt_tags: Vec::new(),
+        }
+    }
+}
+
+impl From<Model> for IdlePolicy {
+    fn from(row: Model) -> Self {
+        Self {
+            mode: row.mode,
+            timeout_seconds: row.timeout_seconds,
+            warn_before_seconds: row.warn_before_seconds,
+            exempt_tags: row.exempt_tags.0,
         }
     }
 }

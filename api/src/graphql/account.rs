@@ -10,6 +10,7 @@ use super::{
     audit_entry::{self, AuditEntry, AuditFilter},
     breakdown::{FineMetricDimension, FineMetricTable},
     cluster_list::{self, ClusterConnection, ClusterFilter, ClusterOrder, TimeRange},
+    cluster_tag::TagPattern,
     comparison::{Comparison, ComparisonDimension},
     connection::{Connection, PageArguments},
     cost::CostRate,
@@ -19,6 +20,7 @@ use super::{
     error_status::ErrorGroupStatus,
     function::{self, Function},
     id::GlobalId,
+    idle_backtest::IdleBacktest,
     idle_policy::IdlePolicy,
     in_place::Items,
     invitation::{self, Invitation},
@@ -257,6 +259,22 @@ impl Account {
     /// What it wants of clusters that have nothing to do.
     async fn idle_policy(&self) -> Result<IdlePolicy, ApiError> {
         IdlePolicy::of(&self.0).await
+    }
+
+    /// What it would have saved, and whom it would have disturbed, to stop clusters that had nothing to do for so long: of
+    /// the clusters that started in a time, at most the 1,000 newest.
+    async fn idle_backtest(
+        &self,
+        #[graphql(desc = "How long without work is too long, 60 to 31,536,000 seconds.")]
+        timeout_seconds: i32,
+        #[graphql(desc = "Clusters with one of these tags are left alone, at most 20.", default)]
+        exempt_tags: Vec<TagPattern>,
+        #[graphql(
+            desc = "Only clusters whose scheduler started in this time, by its own clock; in the last 30 days if absent."
+        )]
+        started_in: Option<TimeRange>,
+    ) -> Result<IdleBacktest, ApiError> {
+        IdleBacktest::find(&self.0, timeout_seconds, &exempt_tags, started_in).await
     }
 
     /// Who belongs to it, in the order in which they came. Null, with an error, for a token without the scope `admin`.

@@ -17,6 +17,7 @@ use super::{
     computation::Computation,
     error::ApiError,
     error_group::ErrorGroup,
+    json::names,
     loaders::{ClusterUsage, PolicyOf},
     node::Node,
     scope::{AccountScope, Costly},
@@ -60,6 +61,32 @@ const TASKS: [Metric; 5] = [
     Metric::TasksWaiting,
     Metric::TasksMemory,
 ];
+
+/// What a cluster works on, as of its last samples.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) processing: Option<i64>,
+    pub(super) queued: Option<i64>,
+    pub(super) no_worker: Option<i64>,
+    pub(super) waiting: Option<i64>,
+    /// Results that are held.
+    pub(super) memory: Option<i64>,
+    /// Clients that are connected.
+    pub(super) clients: i64,
+}
+
+impl Work {
+    pub(super) async fn of(scope: &AccountScope, row: &Model) -> Result<Self, ApiError> {
+        let until = row.reported_at.0;
+        let range = (until - TimeDelta::minutes(LAST_SAMPLE_MINUTES), until);
+        let measured = series::measured(scope, row.id, range, 1, &TASKS).await?;
+        #[expect(clippy::cast_possible_truncation, reason = "a count, or the mean of two within a second")]
+        let last = |metric| measured.of(metric).last().map(|(_, bucket)| bucket.mean().round() as i64);
+        let [processing, queued, no_worker, waiting, memory] = TASKS.map(last);
+        let clients = scope.loader.load_one(ConnectedTo(row.id)).await?.unwrap_or_default();
+        Ok(Self { processing, queued, no_worker, waiting, memory, clients })
+    }
+}
 
 /// Answers to the questions people have about a cluster.
 pub(super) struct Answers {
@@ -243,20 +270,12 @@ impl Answers {
     /// or the seconds since it closed, was last heard of, or had work. The share is null.
     async fn why_running(&self) -> Result<Answer, ApiError> {
         let now = self.now();
-        let mut tasks = [None; 5];
-        let mut clients = 0;
-        if now.closed_at.is_none() && now.silence().is_none() {
-            let range = (now.reported_at - TimeDelta::minutes(LAST_SAMPLE_MINUTES), now.reported_at);
-            let measured = series::measured(&self.scope, self.row.id, range, 1, &TASKS).await?;
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "a count, or the mean of two within a second"
-            )]
-            let last = |metric| measured.of(metric).last().map(|(_, bucket)| bucket.mean().round() as i64);
-            tasks = TASKS.map(last);
-            clients = self.scope.loader.load_one(ConnectedTo(self.row.id)).await?.unwrap_or_default();
-        }
-        let [processing, queued, no_worker, waiting, memory] = tasks;
+        let work = if now.closed_at.is_none() && now.silence().is_none() {
+            Work::of(&self.scope, &self.row).await?
+        } else {
+            Work::default()
+        };
+        let Work { processing, queued, no_worker, waiting, memory, clients } = work;
         let facts = answer::WhyRunning { now: &now, processing, queued, no_worker, waiting, memory, clients };
         Ok(self.answer(answer::why_running(&facts)))
     }
@@ -443,6 +462,8 @@ pub(super) enum Confidence {
     /// It was not measured, or not stored: value and share are null, and the headline says how to get it.
     NotCollected,
 }
+
+names!(Confidence);
 
 /// Something an answer rests on.
 pub(super) struct Evidence {

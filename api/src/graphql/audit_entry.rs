@@ -169,6 +169,8 @@ pub(super) enum AuditAction {
     InviteMember,
     /// Somebody became a member by signing in with credentials of another issuer.
     JoinBySignIn,
+    /// A cluster was kept from being stopped for being idle.
+    KeepAlive,
     /// An issuer's name for a user was written down, by which the issuer can sign the user in.
     LinkUser,
     /// Code was decrypted for a request: one entry, however much it was.

@@ -24,6 +24,7 @@ use super::{
     fine_metric::{FineMetricArguments, FineMetrics},
     function::{self, Function},
     id::GlobalId,
+    idleness::ClusterIdleness,
     in_place::{Items, Placed, in_place, in_place_members},
     json::names,
     loaders::ClusterUsage,
@@ -39,9 +40,12 @@ use super::{
     user::User,
     worker::Worker,
 };
-use crate::store::{
-    ClientSort, ComputationSort, ErrorParent, ErrorSort, EventParent, EventSort, SeriesParent, SpanParent,
-    SpanSort, TaskGroupParent, TaskGroupSort, ThreadChangeSort, WorkerParent, WorkerSort,
+use crate::{
+    domain::{idleness::idle_ms, life_cycle},
+    store::{
+        ClientSort, ComputationSort, ErrorParent, ErrorSort, EventParent, EventSort, SeriesParent,
+        SpanParent, SpanSort, TaskGroupParent, TaskGroupSort, ThreadChangeSort, WorkerParent, WorkerSort,
+    },
 };
 
 /// A Dask cluster: everything one scheduler process did, live or long gone.
@@ -121,9 +125,9 @@ impl Cluster {
         }
     }
 
-    /// What the scheduler last said of itself.
+    /// What it is doing, as of its last report.
     async fn state(&self) -> ClusterState {
-        self.row.status.into()
+        life_cycle::State::from(&self.row).into()
     }
 
     /// What the account wants of it; the scheduler learns it with the answer to its next report.
@@ -136,12 +140,13 @@ impl Cluster {
         self.row.started_at.0
     }
 
-    /// When it closed, by its own clock; null while it runs.
+    /// When it closed, or reported last if it is LOST, by its own clock; null while it reports.
     async fn ended_at(&self) -> Option<DateTime<Utc>> {
-        self.row.closed_at.map(|time| time.0)
+        let lost = (self.row.status == Status::Lost).then_some(self.row.reported_at);
+        self.row.closed_at.or(lost).map(|time| time.0)
     }
 
-    /// Seconds from its start until it closed, or until its last report while it runs, by its own clock.
+    /// Seconds from its start until it closed, or until its last report if it has not, by its own clock.
     #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
     async fn duration_seconds(&self) -> f64 {
         self.row.duration_ms as f64 / 1e3
@@ -162,6 +167,18 @@ impl Cluster {
         self.row.idle_since.map(|time| time.0)
     }
 
+    /// For how many seconds it had no work when it last reported, or closed, by its own clock; 0 if it had some.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
+    async fn idle_seconds(&self) -> f64 {
+        idle_ms(&self.row).unwrap_or(0) as f64 / 1e3
+    }
+
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "what the macro makes of it awaits it")]
+    async fn idleness(&self) -> ClusterIdleness<'_> {
+        ClusterIdleness::new(&self.scope, &self.row)
+    }
+
     /// What people called it, by key.
     async fn tags(&self) -> Result<Vec<Tag>, ApiError> {
         cluster_tag::tags(&self.scope, self.row.id).await
@@ -172,7 +189,7 @@ impl Cluster {
         ClusterNotes::of(&self.scope, self.row.id).await
     }
 
-    /// The state of the last report; null once it closed.
+    /// The state of the last report; null once it closed or is LOST.
     async fn now(&self) -> Option<Placed<ClusterSnapshot>> {
         let snapshot = || ClusterSnapshot {
             at: self.row.reported_at.0,
@@ -469,18 +486,27 @@ impl Cluster {
 
 in_place! {
     Cluster: id, number, scheduler_id, name, address, dashboard_url, state, desired_state, started_at, ended_at,
-        duration_seconds, close_reason, last_seen_at, idle_since;
+        duration_seconds, close_reason, last_seen_at, idle_since, idle_seconds;
         now: Option<Placed<ClusterSnapshot>>, totals: Placed<ClusterTotals>, dropped: Placed<DroppedItems>
 }
 
-/// What a cluster last said of itself.
+/// What a cluster is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[graphql(remote = "Status")]
+#[graphql(remote = "life_cycle::State")]
 pub(super) enum ClusterState {
-    /// It reports; `lastSeenAt` tells when it last did.
+    /// It is less than ten minutes old, and no worker has joined or no work has come yet.
+    Starting,
+    /// It has work.
     Running,
+    /// It has none, since `idleSince`.
+    Idle,
+    /// It is to stop, as `stopRequest` tells, and has not said goodbye.
+    Closing,
     /// It said goodbye.
     Closed,
+    /// It has not reported for three of its intervals, and at least 30 seconds, and is given up until it does. Found by a
+    /// job that looks every ten seconds.
+    Lost,
 }
 
 names!(ClusterState);

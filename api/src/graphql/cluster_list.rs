@@ -42,9 +42,9 @@ pub(super) struct ClusterFilter {
     users: Option<Vec<ID>>,
     /// Only clusters whose scheduler started in this time, by its own clock.
     started_in: Option<TimeRange>,
-    /// Only clusters that closed in this time, by their own clock.
+    /// Only clusters that closed in this time, or are LOST and reported last in it, by their own clock.
     ended_in: Option<TimeRange>,
-    /// Only running clusters that had no work for at least so many seconds when they last reported, by their own clock.
+    /// Only clusters that report, and that had no work for at least so many seconds when they last reported, by their own clock.
     idle_for_seconds: Option<f64>,
     /// Only clusters that ran for at least so many seconds; for running ones, as far as they reported.
     min_duration_seconds: Option<f64>,
@@ -110,7 +110,7 @@ pub(super) enum ClusterOrderField {
     /// When the scheduler started.
     #[default]
     StartedAt,
-    /// When it closed; clusters that have not closed are later than all that have.
+    /// When it closed, or reported last if it is LOST; clusters that report are later than all of these.
     EndedAt,
     /// How long it ran, as `durationSeconds` tells.
     Duration,

@@ -73,7 +73,10 @@ impl ClusterTagFilter {
     }
 }
 
-fn patterns(argument: &'static str, given: &[TagPattern]) -> Result<Vec<list::TagPattern>, ApiError> {
+pub(super) fn patterns(
+    argument: &'static str,
+    given: &[TagPattern],
+) -> Result<Vec<list::TagPattern>, ApiError> {
     let invalid = |reason: String| ApiError::InvalidArgument { argument, reason };
     if given.len() > MAX_PATTERNS {
         return Err(invalid(format!("must be at most {MAX_PATTERNS}")));

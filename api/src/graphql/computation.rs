@@ -71,12 +71,12 @@ impl Computation {
         self.row.started_at.0
     }
 
-    /// When its last task finished, by the scheduler's clock; null before.
+    /// When its last task finished, or its LOST cluster reported last, by the scheduler's clock; null before.
     async fn ended_at(&self) -> Option<DateTime<Utc>> {
         self.row.stopped_at.map(|time| time.0)
     }
 
-    /// Seconds from submission to the end of the last task; null before.
+    /// Seconds from submission until then; null before.
     async fn wall_seconds(&self) -> Option<f64> {
         self.row.stopped_at.map(|stop| (stop.0 - self.row.started_at.0).as_seconds_f64())
     }
@@ -135,6 +135,8 @@ pub(super) enum RunState {
     Erred,
     /// The scheduler closed before it was done.
     Cancelled,
+    /// It was running when its cluster was last heard of, which is LOST.
+    Lost,
 }
 
 names!(RunState);

@@ -24,12 +24,7 @@ pub(super) struct IdlePolicy {
 impl IdlePolicy {
     fn new(scope: &AccountScope, row: Option<Model>) -> Self {
         let said = row.as_ref().map(|row| (row.changed_at.0, row.user_id));
-        let wanted = row.map(|row| Wanted {
-            mode: row.mode,
-            timeout_seconds: row.timeout_seconds,
-            warn_before_seconds: row.warn_before_seconds,
-            exempt_tags: row.exempt_tags.0,
-        });
+        let wanted = row.map(Wanted::from);
         Self { scope: scope.clone(), wanted: wanted.unwrap_or_default(), said }
     }
 
@@ -38,8 +33,8 @@ impl IdlePolicy {
     }
 }
 
-/// What an account wants of clusters that have nothing to do. It is kept here and acted on by nothing yet: what stops a
-/// cluster today is `setDesiredState`, or its own setting `galvo.idle.timeout`.
+/// What an account wants of clusters that have nothing to do. It is carried by the answers to their reports, so it takes one
+/// report interval, and reaches no cluster that does not report: a best effort.
 #[Object]
 impl IdlePolicy {
     /// How long without work is too long, in seconds; null for never.
@@ -47,17 +42,17 @@ impl IdlePolicy {
         self.wanted.timeout_seconds.and_then(|time| time.try_into().ok())
     }
 
-    /// What is to become of a cluster that had no work for so long.
+    /// What becomes of a cluster that had no work for so long.
     async fn mode(&self) -> IdleMode {
         self.wanted.mode.into()
     }
 
-    /// How many seconds before that its user is to be told.
+    /// How many seconds before that it is marked, as `Cluster.idleWarnedAt` tells.
     async fn warn_before_seconds(&self) -> i32 {
         i32::try_from(self.wanted.warn_before_seconds).unwrap_or(i32::MAX)
     }
 
-    /// Clusters with one of these tags are to be left alone.
+    /// Clusters with one of these tags are left alone.
     async fn exempt_tags(&self) -> Vec<TagPattern> {
         self.wanted.exempt_tags.iter().cloned().map(TagPattern::from).collect()
     }
@@ -76,15 +71,16 @@ impl IdlePolicy {
     }
 }
 
-/// What is to become of a cluster that had no work for too long.
+/// What becomes of a cluster that had no work for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "idle_policy::Mode")]
 pub(super) enum IdleMode {
-    /// Nothing.
+    /// Nothing: that it is idle shows.
     Observe,
-    /// Its user is told.
+    /// It is marked, as `Cluster.idleWarnedAt` tells.
     Warn,
-    /// It is stopped, after its user was told.
+    /// It is marked, and then stopped: when it has been idle for as long as it may, or as long after it was marked as it is
+    /// to be before, whichever is later. So a policy that has just been set stops nothing at once.
     Stop,
 }
 
@@ -95,7 +91,7 @@ pub(super) struct SetIdlePolicyInput {
     timeout_seconds: Option<i32>,
     /// What is to become of a cluster that had no work for so long.
     mode: IdleMode,
-    /// How many seconds before that its user is to be told: from 0 to less than the timeout.
+    /// How many seconds before that it is to be marked: from 0 to less than the timeout. With 0 it is stopped at once.
     #[graphql(default = 300)]
     warn_before_seconds: i32,
     /// Clusters with one of these tags are to be left alone, at most 20.

@@ -8,7 +8,8 @@ use std::{
 
 use async_graphql::dataloader::Loader;
 use entity::{
-    Timestamp, cluster, cluster_note, computation, data_policy, error_group, error_occurrence, event,
+    Timestamp, cluster, cluster_control, cluster_note, computation, data_policy, error_group,
+    error_occurrence, event, idle_policy,
     ids::{AccountId, ClusterId, ComputationId, ErrorGroupId, TaskGroupId, UserId},
     log_line, task_group, user,
 };
@@ -202,6 +203,35 @@ impl Loader<NotesOf> for Reader {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.cluster_notes(&clusters).await?;
         Ok(found.into_iter().map(|row| (NotesOf(row.cluster_id), row)).collect())
+    }
+}
+
+/// The key of what was said of whether a cluster is to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ControlOf(pub(super) ClusterId);
+
+/// The key of what an account wants of idle clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct IdlePolicyOf(pub(super) AccountId);
+
+impl Loader<ControlOf> for Reader {
+    type Value = cluster_control::Model;
+    type Error = Arc<StoreError>;
+
+    async fn load(&self, keys: &[ControlOf]) -> Result<HashMap<ControlOf, Self::Value>, Self::Error> {
+        let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
+        let found = self.0.cluster_controls(&clusters).await?;
+        Ok(found.into_iter().map(|row| (ControlOf(row.cluster_id), row)).collect())
+    }
+}
+
+impl Loader<IdlePolicyOf> for Reader {
+    type Value = idle_policy::Model;
+    type Error = Arc<StoreError>;
+
+    async fn load(&self, keys: &[IdlePolicyOf]) -> Result<HashMap<IdlePolicyOf, Self::Value>, Self::Error> {
+        let Some(row) = self.0.idle_policy().await? else { return Ok(HashMap::new()) };
+        Ok(keys.iter().filter(|key| key.0 == row.account_id).map(|key| (*key, row.clone())).collect())
     }
 }
 

@@ -21,6 +21,7 @@ use super::{
     error_status::{ErrorGroupVerdict, SetErrorGroupStatusPayload, set_error_group_status},
     id::GlobalId,
     idle_policy::{SetIdlePolicyInput, SetIdlePolicyPayload, set_idle_policy},
+    idleness::keep_alive,
     invitation::{self, InviteMemberInput, InviteMemberPayload, RevokeInvitationPayload},
     member::{self, AddMemberInput, MemberPayload, MemberRole},
     membership::{self, AcceptInvitationPayload, SetDefaultAccountPayload},
@@ -28,7 +29,10 @@ use super::{
     schema::{self, RequestContext},
     scope::AccountScope,
 };
-use crate::domain::audit::Target;
+use crate::{
+    domain::{audit::Target, stop::Reason},
+    store::Wish,
+};
 
 /// What can be changed.
 pub(super) struct Mutation;
@@ -43,14 +47,32 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
         #[graphql(desc = "What is wanted.")] state: DesiredState,
+        #[graphql(
+            desc = "Why, for `stopRequest` and the cluster's `closeReason`: at most 200 characters, which lie in the open in \
+                    the database. Kept of STOPPED alone."
+        )]
+        reason: Option<String>,
     ) -> Result<SetDesiredStatePayload, ApiError> {
         let scope = admin_for(context, Action::SetDesiredState).await?;
-        let row = scope
-            .store
-            .set_desired_state(cluster_of(scope, &cluster)?, state.into(), scope.now.into())
-            .await?;
+        let reason = Reason::new(reason.as_deref().unwrap_or_default())
+            .map_err(|error| ApiError::invalid("reason", error.to_string()))?;
+        let wish = Wish { state: state.into(), user: Some(actor(context)), reason, at: scope.now.into() };
+        let row = scope.store.wish_of_cluster(cluster_of(scope, &cluster)?, wish).await?;
         let row = row.ok_or(ApiError::NotFound("cluster"))?;
         Ok(SetDesiredStatePayload { cluster: Cluster::new(&scope.after_change(), row) })
+    }
+
+    /// Keeps a cluster from being stopped for being idle, by the account's idle policy or by its own setting
+    /// `galvo.idle.timeout`, in place of what was said so before. Dask's own `scheduler.idle-timeout` is not Galvo's to
+    /// hold up. The scheduler learns it with the answer to its next report.
+    async fn keep_alive(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
+        #[graphql(desc = "For how long from now on, 0 to 2,592,000 seconds; 0 ends it.")] seconds: i32,
+    ) -> Result<ClusterPayload, ApiError> {
+        let scope = admin_for(context, Action::KeepAlive).await?;
+        keep_alive(scope, actor(context), cluster_of(scope, &cluster)?, seconds).await
     }
 
     /// Puts tags on a cluster, in place of all it has. Tags lie in the open in the database, since clusters are found
@@ -94,8 +116,8 @@ impl Mutation {
         }
     }
 
-    /// Says what the account wants of clusters that have nothing to do. It is kept, and acted on by nothing yet: what
-    /// stops a cluster today is `setDesiredState`, or its own setting `galvo.idle.timeout`.
+    /// Says what the account wants of clusters that have nothing to do. Schedulers learn it with the answers to their
+    /// reports.
     async fn set_idle_policy(
         &self,
         context: &Context<'_>,

@@ -19,6 +19,7 @@ const MODULES: &[(&str, &str)] = &modules![
     "courier",
     "errors",
     "events",
+    "idleness",
     "ledger",
     "logs",
     "profiles",

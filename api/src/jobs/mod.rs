@@ -3,6 +3,7 @@
 //! A job does a bounded piece of work and says whether there is more. One that fails is logged and tried again in
 //! the next round. Another job is another line in `JOBS`.
 
+mod life_cycle;
 mod partitions;
 mod reencryption;
 mod retention;
@@ -27,8 +28,8 @@ use crate::{
     store::{Store, StoreError, SystemStore},
 };
 
-/// Between rounds.
-const PAUSE: Duration = Duration::from_secs(15);
+/// Between rounds: a lost cluster is found that much later at the most.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// Between rounds when a job has more to do.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
@@ -50,7 +51,13 @@ struct Job {
 }
 
 /// All jobs, in the order in which they run.
-const JOBS: [Job; 4] = [
+const JOBS: [Job; 5] = [
+    Job {
+        name: "life-cycle",
+        every: Duration::ZERO,
+        routine: false,
+        run: |jobs| Box::pin(life_cycle::run(jobs)),
+    },
     Job {
         name: "usage",
         every: Duration::from_secs(10),
@@ -131,6 +138,8 @@ pub struct Jobs {
     /// When each job last had nothing more to do.
     rested: Mutex<BTreeMap<&'static str, Instant>>,
     walk: Mutex<Walk>,
+    /// Since when reports could be taken in, as far as is known here.
+    watching_since: Mutex<Timestamp>,
 }
 
 /// Jobs that run by themselves.
@@ -144,7 +153,9 @@ impl Jobs {
     #[must_use]
     pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
         let (stop, stopping) = watch::channel(false);
-        Self { store, clock, stopping, stop, rested: Mutex::default(), walk: Mutex::default() }
+        let watching_since = Mutex::new(clock.timestamp());
+        let (rested, walk) = (Mutex::default(), Mutex::default());
+        Self { store, clock, stopping, stop, rested, walk, watching_since }
     }
 
     /// Runs rounds, the first one now.
@@ -178,6 +189,7 @@ impl Jobs {
             Ok(None) => return Round { elsewhere: true, ..Round::default() },
             Err(error) => {
                 tracing::warn!(error = %Chain(&error), "background jobs cannot run");
+                self.watch_anew();
                 return Round { failed: JOBS.iter().map(|job| job.name).collect(), ..Round::default() };
             }
         };
@@ -235,6 +247,15 @@ impl Jobs {
 
     fn now(&self) -> Timestamp {
         self.clock.timestamp()
+    }
+
+    fn watching_since(&self) -> Timestamp {
+        *self.watching_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until now, nobody can tell whether somebody tried to report.
+    fn watch_anew(&self) {
+        *self.watching_since.lock().unwrap_or_else(PoisonError::into_inner) = self.now();
     }
 
     fn is_due(&self, job: &Job) -> bool {

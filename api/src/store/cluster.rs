@@ -4,21 +4,17 @@ use std::collections::HashSet;
 
 use entity::{
     Timestamp,
-    audit_entry::Action,
     cluster::{ActiveModel, Column, DesiredState, Entity, Model, Status},
     ids::{AccountId, ClusterId, UserId},
     list::{Counts, Receipt},
 };
 use sea_orm::{
-    ActiveEnum, ActiveModelTrait,
-    ActiveValue::NotSet,
-    ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
-    sea_query::{Expr, OnConflict},
+    ActiveModelTrait, ActiveValue::NotSet, ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait,
+    QueryFilter, QuerySelect, sea_query::OnConflict,
 };
-use serde_json::json;
 
 use super::{
-    arrival::{LATE_MS, next_change},
+    arrival::LATE_MS,
     cluster_filter::ClusterFilter,
     data_policy,
     error::StoreError,
@@ -26,8 +22,7 @@ use super::{
     scoped::AccountStore,
 };
 use crate::domain::{
-    audit::{Entry, Target},
-    bounded::{Count, Text, UnixTime},
+    bounded::{Count, Seconds, Text, UnixTime},
     cost::Currency,
     data_class::{Accepted, receipt},
     report::Report,
@@ -219,47 +214,23 @@ impl AccountStore {
         Ok(rows.into_iter().map(passes).collect())
     }
 
-    /// Says what the account wants of a cluster; `None` when there is no such cluster.
-    ///
-    /// # Errors
-    /// When the database does not answer; nothing is changed then.
-    #[tracing::instrument(name = "store.cluster.set_desired_state", skip_all)]
-    pub async fn set_desired_state(
-        &self,
-        id: ClusterId,
-        state: DesiredState,
-        now: Timestamp,
-    ) -> Result<Option<Model>, StoreError> {
-        self.write(move |store| {
-            Box::pin(async move {
-                let update = store.update::<Entity>().col_expr(Column::DesiredState, Expr::val(state));
-                let update = update.col_expr(Column::ChangedAt, next_change(now));
-                let updated = update.filter(Column::Id.eq(id)).exec(&store.writes()).await?;
-                if updated.rows_affected > 0 {
-                    let detail = json!({ "state": state.to_value() });
-                    let entry = Entry::done(Action::SetDesiredState, Target::Cluster(id), detail);
-                    store.audit(entry).await?;
-                }
-                let row = store.select::<Entity>().filter(Column::Id.eq(id)).one(&store.writes()).await?;
-                if let Some(row) = &row {
-                    store.announce_decision(id, row.changed_at);
-                }
-                Ok(row)
-            })
-        })
-        .await
-    }
-
     /// The cluster of a scheduler, held against other writers until the transaction ends, and what its account
-    /// accepts now.
-    pub(crate) async fn lock_cluster(
-        &self,
-        scheduler_id: &str,
-    ) -> Result<Option<(Model, Accepted)>, StoreError> {
+    /// wants now.
+    pub(crate) async fn lock_cluster(&self, scheduler_id: &str) -> Result<Option<KnownCluster>, StoreError> {
         let select = self.select::<Entity>().filter(Column::SchedulerId.eq(scheduler_id)).lock_exclusive();
-        let locked: Option<Locked> =
-            select.expr_as(self.refused(), "refused").into_model().one(&self.writes()).await?;
-        Ok(locked.map(|locked| (locked.cluster, data_policy::accepted(locked.refused.as_deref()))))
+        let locked: Option<Locked> = select
+            .expr_as(self.refused(), "refused")
+            .expr_as(self.kept_until(), "kept_until")
+            .expr_as(self.idle_due_seconds(), "idle_due_seconds")
+            .into_model()
+            .one(&self.writes())
+            .await?;
+        Ok(locked.map(|locked| KnownCluster {
+            accepted: data_policy::accepted(locked.refused.as_deref()),
+            row: locked.cluster,
+            kept_until: locked.kept_until,
+            idle_due_seconds: locked.idle_due_seconds,
+        }))
     }
 
     /// Adds the cluster of a scheduler. Returns whether it did: not if the identifier is taken or another
@@ -290,7 +261,7 @@ impl AccountStore {
     }
 
     /// Writes what a report says over the cluster `known`, unless a newer one was there before; that the
-    /// scheduler was heard of counts in any case, and that its `arrival` changed something.
+    /// scheduler was heard of counts in any case, and that its `arrival` changed something. Returns the cluster as it is then.
     pub(crate) async fn update_cluster(
         &self,
         known: Model,
@@ -298,7 +269,8 @@ impl AccountStore {
         arrival: i64,
         report: &Report,
         accepted: &Accepted,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Model, StoreError> {
+        let was_lost = known.status == Status::Lost;
         let last_seen_at = Timestamp::from(known.last_seen_at.0.max(now.0));
         let complete_until = complete_until(known.complete_until, report);
         let late_at = if is_late(report, arrival) { arrival } else { known.late_at };
@@ -318,15 +290,22 @@ impl AccountStore {
                 late_at,
             };
             row(kept, report)
+        } else if was_lost {
+            let (status, ended_key) = (Status::Running, NOT_ENDED);
+            Model { last_seen_at, complete_until, status, ended_key, changed_at: arrival, late_at, ..known }
         } else {
             Model { last_seen_at, complete_until, changed_at: arrival, late_at, ..known }
         };
+        let columns = row.clone().into_active_model().reset_all();
         self.update::<Entity>()
             .filter(Column::Id.eq(row.id))
-            .set(ActiveModel { account_id: NotSet, id: NotSet, ..row.into_active_model().reset_all() })
+            .set(ActiveModel { account_id: NotSet, id: NotSet, ..columns })
             .exec(&self.writes())
             .await?;
-        Ok(())
+        if was_lost {
+            self.find_computations_again(row.id, arrival).await?;
+        }
+        Ok(row)
     }
 }
 
@@ -336,7 +315,22 @@ struct Locked {
     #[sea_orm(nested)]
     cluster: Model,
     refused: Option<String>,
+    kept_until: Option<Timestamp>,
+    idle_due_seconds: Option<i64>,
 }
+
+/// A cluster that is locked, with what its account wants.
+pub(crate) struct KnownCluster {
+    pub(crate) row: Model,
+    pub(crate) accepted: Accepted,
+    /// Until when somebody keeps it.
+    pub(crate) kept_until: Option<Timestamp>,
+    /// After how many seconds without work something is done about it, if anything ever is.
+    pub(crate) idle_due_seconds: Option<i64>,
+}
+
+/// Where clusters stand that have not ended, in the order of their ends.
+const NOT_ENDED: i64 = i64::MAX;
 
 /// What a report does not say alone.
 struct Kept {
@@ -412,8 +406,10 @@ fn row(kept: Kept, report: &Report) -> Model {
         total_workers: totals.workers.get(),
         peak_workers: totals.peak_workers.get(),
         peak_threads: totals.peak_threads.get(),
-        ended_key: closed_at.map_or(i64::MAX, |time| time.timestamp_millis()),
+        ended_key: closed_at.map_or(NOT_ENDED, |time| time.timestamp_millis()),
         duration_ms: closed_at.unwrap_or(reported_at).timestamp_millis() - started_at.timestamp_millis(),
+        idle_timeout_seconds: cluster.idle_timeout_seconds.map(Seconds::get),
+        graph_updates: cluster.graph_updates.map(Count::get),
         environment_id: cluster.environment_id,
         dropped: Counts(dropped.counts()),
         receipt: kept.receipt,

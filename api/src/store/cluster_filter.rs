@@ -16,20 +16,22 @@ use super::{
     cluster_cost::CostAtLeast,
     cluster_tag::TagFilter,
     error::StoreError,
+    life_cycle::in_states,
     page::PageRequest,
     scoped::AccountStore,
 };
+use crate::domain::life_cycle::State;
 
 /// Which clusters are wanted: those that pass every condition that is given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterFilter {
     /// In one of these states.
-    pub states: Option<Vec<Status>>,
+    pub states: Option<Vec<State>>,
     /// Of one of these users.
     pub users: Option<Vec<UserId>>,
     /// Started from the first time to before the second, in milliseconds.
     pub started_in: TimeRange,
-    /// The same of when they closed; those that have not have the largest of all numbers.
+    /// The same of when they ended; those that have not have the largest of all numbers.
     pub ended_in: TimeRange,
     /// Running, and without work for at least so many milliseconds when they last reported.
     pub idle_for_ms: Option<i64>,
@@ -210,7 +212,7 @@ impl AccountStore {
     pub(super) fn filtered_clusters(&self, filter: &ClusterFilter) -> Select<Entity> {
         let mut select = self.select::<Entity>();
         if let Some(states) = &filter.states {
-            select = select.filter(Column::Status.is_in(states.iter().copied()));
+            select = select.filter(in_states(states));
         }
         if let Some(users) = &filter.users {
             select = select.filter(Column::UserId.is_in(users.iter().copied()));

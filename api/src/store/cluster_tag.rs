@@ -93,6 +93,11 @@ impl AccountStore {
         Ok(found)
     }
 
+    /// The tags of one cluster.
+    pub(crate) async fn tags_of_cluster(&self, cluster: ClusterId) -> Result<Vec<Tag>, StoreError> {
+        Ok(self.cluster_tags(&[cluster]).await?.remove(&cluster).unwrap_or_default())
+    }
+
     /// Puts tags on a cluster in place of those it has; `None` when there is no such cluster.
     ///
     /// # Errors

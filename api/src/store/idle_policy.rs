@@ -3,11 +3,14 @@
 use entity::{
     Timestamp,
     audit_entry::Action,
-    idle_policy::{Entity, Model},
+    idle_policy::{Column, Entity, Mode, Model},
     ids::UserId,
     list::TagPatterns,
 };
-use sea_orm::ActiveEnum;
+use sea_orm::{
+    ActiveEnum, ColumnTrait,
+    sea_query::{Expr, ExprTrait, Query, SubQueryStatement},
+};
 use serde_json::json;
 
 use super::{error::StoreError, scoped::AccountStore, upsert::replace};
@@ -62,5 +65,17 @@ impl AccountStore {
             })
         })
         .await
+    }
+
+    /// After how many seconds without work something is done about a cluster, if anything ever is, as a column of a statement
+    /// on a table of its own.
+    pub(super) fn idle_due_seconds(&self) -> Expr {
+        let due = Query::select()
+            .expr(Expr::col(Column::TimeoutSeconds).sub(Expr::col(Column::WarnBeforeSeconds)))
+            .from(Entity)
+            .and_where(Column::AccountId.eq(self.account_id()))
+            .and_where(Column::Mode.ne(Mode::Observe))
+            .take();
+        Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(due)))
     }
 }

@@ -6,6 +6,7 @@ mod baseline;
 mod change;
 mod loss;
 mod outcome;
+mod run_reason;
 
 use std::borrow::Cow;
 
@@ -23,6 +24,7 @@ pub use self::{
         ComputationStates, DeadWorker, ErrorKind, Exceptions, Finished, Now, RunEvidence, WhyRunning, cost,
         deciding_state, exceptions, finished, why_running,
     },
+    run_reason::{RunReason, RunReasonCode, Situation, run_reasons},
 };
 
 /// Pieces of evidence an answer has at the most: as many as one takes in at a glance.

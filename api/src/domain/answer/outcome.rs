@@ -16,15 +16,9 @@ use super::{
 };
 use crate::domain::{
     cost::{Basis, Cost, RateCard},
+    life_cycle::silence_allowed_ms,
     usage::{Cause, Usage},
 };
-
-/// Intervals without a report after which a cluster counts as silent: a reporter whose requests fail tries again
-/// within two, and one that is restarted within four.
-const SILENT_INTERVALS: f64 = 5.0;
-
-/// The least time after which it does, in seconds: reporters pause up to a minute between requests that fail.
-const SILENT_SECONDS: f64 = 120.0;
 
 /// Seconds without work after which a cluster is more than between two tries of somebody at a notebook.
 const LONG_IDLE_SECONDS: f64 = 1_800.0;
@@ -85,8 +79,8 @@ fn last(states: &[ComputationStates]) -> Option<State> {
 #[must_use]
 pub fn deciding_state(states: &[ComputationStates]) -> Option<State> {
     match last(states)? {
-        failed @ (State::Erred | State::Cancelled) => Some(failed),
-        _ => [State::Running, State::Erred, State::Cancelled, State::Finished]
+        failed @ (State::Erred | State::Cancelled | State::Lost) => Some(failed),
+        _ => [State::Running, State::Erred, State::Cancelled, State::Lost, State::Finished]
             .into_iter()
             .find(|state| count_of(states, *state) > 0),
     }
@@ -98,7 +92,7 @@ pub fn finished(facts: &Finished<'_>) -> Answer {
     let Some(last) = last(facts.states) else { return nothing_submitted(facts) };
     let of = |state| count_of(facts.states, state);
     let (done, running) = (of(State::Finished), of(State::Running));
-    let failed = of(State::Erred) + of(State::Cancelled);
+    let failed = of(State::Erred) + of(State::Cancelled) + of(State::Lost);
     let all = done + running + failed;
     let (verdict, headline) = match last {
         State::Erred => (Verdict::Bad, format!("The last computation failed; {done} of {all} finished.")),
@@ -107,6 +101,15 @@ pub fn finished(facts: &Finished<'_>) -> Answer {
             (
                 Verdict::Bad,
                 format!("The last computation was cancelled, since {why}; {done} of {all} finished."),
+            )
+        }
+        State::Lost => {
+            let why = "nothing is heard of its cluster any more";
+            (
+                Verdict::Bad,
+                format!(
+                    "Whether the last computation finished is not known, since {why}; {done} of {all} did."
+                ),
             )
         }
         _ if running > 0 => {
@@ -155,6 +158,7 @@ fn run(run: &RunEvidence) -> Evidence {
         State::Finished => "finished",
         State::Erred => "failed",
         State::Cancelled => "cancelled",
+        State::Lost => "lost with its cluster",
     };
     let label = format!("Computation of {}, {how}", moment(run.started_at));
     let evidence = match run.stopped_at {
@@ -361,9 +365,9 @@ impl Now {
     /// For how many seconds nothing was heard of it, if that is longer than it should be.
     #[must_use]
     pub fn silence(&self) -> Option<f64> {
-        let silent = (self.at - self.last_seen_at).as_seconds_f64();
-        let longest = (SILENT_INTERVALS * self.interval_seconds).max(SILENT_SECONDS);
-        (self.closed_at.is_none() && silent > longest).then_some(silent)
+        let silent = self.at - self.last_seen_at;
+        let is_silent = silent.num_milliseconds() > silence_allowed_ms(self.interval_seconds);
+        (self.closed_at.is_none() && is_silent).then(|| silent.as_seconds_f64())
     }
 }
 
@@ -520,13 +524,15 @@ mod tests {
 
     #[test]
     fn the_last_computation_counts_most() {
-        use State::{Cancelled, Erred, Finished as Done, Running};
+        use State::{Cancelled, Erred, Finished as Done, Lost, Running};
         let cases = [
             (vec![(Done, 3, 5)], Done, Verdict::Good),
             (vec![(Done, 3, 5), (Erred, 1, 4)], Erred, Verdict::Notice),
             (vec![(Done, 3, 5), (Erred, 1, 6)], Erred, Verdict::Bad),
             (vec![(Done, 3, 5), (Erred, 1, 6), (Running, 1, 7)], Running, Verdict::Notice),
             (vec![(Erred, 1, 6), (Cancelled, 1, 7)], Cancelled, Verdict::Bad),
+            (vec![(Done, 2, 6), (Lost, 1, 7)], Lost, Verdict::Bad),
+            (vec![(Done, 2, 7), (Lost, 1, 6)], Lost, Verdict::Notice),
         ];
         for (of, deciding, verdict) in cases {
             let states = states(&of);
@@ -554,10 +560,10 @@ mod tests {
             let last_seen_at = now().at - TimeDelta::seconds(seconds);
             Now { last_seen_at, interval_seconds: interval, ..now() }.silence()
         };
-        assert_eq!(silent(120, 15.0), None);
-        assert_eq!(silent(121, 15.0), Some(121.0));
-        assert_eq!(silent(300, 60.0), None);
-        assert_eq!(silent(301, 60.0), Some(301.0));
+        assert_eq!(silent(45, 15.0), None);
+        assert_eq!(silent(46, 15.0), Some(46.0));
+        assert_eq!(silent(30, 1.0), None);
+        assert_eq!(silent(31, 1.0), Some(31.0));
         let closed = Now { closed_at: Some(at(0)), last_seen_at: at(-100_000), ..now() };
         assert_eq!(closed.silence(), None);
     }

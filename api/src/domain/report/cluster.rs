@@ -33,6 +33,12 @@ pub struct ClusterReport {
     /// Since when no task runs or waits; absent while there is work.
     #[serde(default)]
     pub idle_since: Option<UnixTime>,
+    /// Seconds without work after which the scheduler closes by itself; absent when it never does.
+    #[serde(default)]
+    pub idle_timeout_seconds: Option<Seconds>,
+    /// Graphs the scheduler is taking in; absent where Dask does not tell.
+    #[serde(default)]
+    pub graph_updates: Option<Count>,
     /// Workers connected now.
     pub workers: Count,
     /// Threads of those workers.

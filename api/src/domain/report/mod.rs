@@ -260,6 +260,12 @@ pub struct Acknowledgement {
     pub interval_seconds: f64,
     /// What the account wants of the cluster.
     pub desired_state: Directive,
+    /// Who wants it stopped, and why: what the final report is to give as its reason; null unless it is to stop.
+    pub stop_reason: Option<String>,
+    /// Whether it is to stop only if it still has no work when it does.
+    pub stop_only_if_idle: bool,
+    /// For how many seconds somebody wants it kept, however long it is idle; 0 if nobody does.
+    pub keep_alive_seconds: f64,
     /// The server lacks what `base` claims (a new or restored store): send everything still known again.
     pub resend: bool,
     /// The classes of data the account accepts; others need not be sent and are not stored.

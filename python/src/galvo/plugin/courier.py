@@ -16,7 +16,7 @@ from .collector import Collectors
 from .ledger import Ledger
 from .sections import LARGEST_LIMITS, USUAL_LIMITS, Record, Report
 from .settings import VERSION, clamp_interval
-from .values import compress, cut, dumps
+from .values import ADDRESS_LENGTH, compress, cut, dumps
 
 logger = logging.getLogger("distributed.galvo")
 
@@ -60,7 +60,11 @@ class Courier:
         self._failures = 0
         self._problem: Optional[str] = None  # the one logged last
         self.pause = 0.0  # seconds until the next delivery
-        self.stop_requested = False
+        # What the server wants of the scheduler: that it closes, why, and whether only if it still
+        # has no work; and for how many seconds more somebody wants it to stay, each time it tells.
+        self.stop_requested = self.stop_only_if_idle = False
+        self.stop_reason: Optional[str] = None
+        self.keep_alive: Optional[float] = None
 
     async def deliver(self) -> None:
         """Sends what is unsent, and the state of the cluster in any case."""
@@ -245,14 +249,23 @@ class Courier:
             self.pause = clamp_interval(answer["interval_seconds"])
         except (KeyError, TypeError, ValueError):
             self.pause = self._settings["interval_seconds"]
-        if answer.get("desired_state") == "stopped":
-            self.stop_requested = True
+        self._heed(answer)
         if answer.get("resend") is True:
             self._ledger.resend()
             self._collectors.call("resend")
             return Outcome.ACCEPTED
         more = report.more and acknowledged == report.sequence
         return Outcome.MORE if more else Outcome.ACCEPTED
+
+    def _heed(self, answer: Mapping[str, Any]) -> None:
+        """Notes what the server wants of the scheduler."""
+        kept = answer.get("keep_alive_seconds")
+        if isinstance(kept, (int, float)) and math.isfinite(kept):
+            self.keep_alive = max(0.0, float(kept))
+        reason = answer.get("stop_reason")
+        self.stop_reason = cut(reason, ADDRESS_LENGTH) if isinstance(reason, str) else None
+        self.stop_only_if_idle = answer.get("stop_only_if_idle") is True
+        self.stop_requested = answer.get("desired_state") == "stopped"
 
     def _shrink(self, report: Report) -> None:
         """Halves the number of items per report; of single ones, drops the largest."""

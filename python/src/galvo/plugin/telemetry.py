@@ -20,6 +20,7 @@ from .code import Snippets
 from .collector import Collectors, Context
 from .courier import FINAL_SECONDS, LONGEST_PAUSE, Courier
 from .events import Events
+from .idleness import Idleness
 from .ledger import Ledger
 from .logs import Logs
 from .profiles import Profiles
@@ -28,7 +29,7 @@ from .sections import Receipt
 from .settings import VERSION, read_settings, what_is_missing
 from .spans import Spans
 from .usage import Usage
-from .values import ADDRESS_LENGTH, NAME_LENGTH, count, cut, moment
+from .values import ADDRESS_LENGTH, NAME_LENGTH, count, cut
 from .workers import Workers
 from .workforce import Workforce
 
@@ -69,8 +70,7 @@ class CoiledTelemetry(SchedulerPlugin):
         # The first event since the latest delivery began, on the same clock.
         self._event_at: Optional[float] = None
         self._stop_reason = STOP_REASON
-        self._idle_since: Optional[float] = None  # where Dask does not watch this
-        self._transitions = 0
+        self._idleness: Any = None
         self._cluster_name: Optional[str] = None
         self._mishaps = 0
         _repair_coiled_register()
@@ -196,12 +196,14 @@ class CoiledTelemetry(SchedulerPlugin):
         self._tell_client(context)
         ledger.adopt(self._scheduler)
         self._workforce = Workforce(self._scheduler)
+        self._idleness = Idleness(
+            self._scheduler, self._settings.get("idle_timeout_seconds"), context.now
+        )
         self._courier = Courier(
             self._settings, ledger, self._scheduler, self._describe_cluster, self._collectors
         )
         self._ledger = ledger
         self._timer = PeriodicCallback(self._tick, TICK_MILLISECONDS)
-        self._limit_idleness()
         self._timer.start()
         logger.info("Galvo reports to %s", self._settings["server"])
 
@@ -222,10 +224,7 @@ class CoiledTelemetry(SchedulerPlugin):
         if not any(plugin is self for plugin in self._scheduler.plugins.values()):
             self._leave()
             return
-        if self._courier.stop_requested:
-            self._stop(STOP_REASON)
-        if self._idle_since is not None:
-            self._watch_idleness()
+        self._obey()
         if self._ledger is not None and self._ledger.crowded():
             self._ledger.read(self._scheduler.task_groups)
         now = asyncio.get_running_loop().time()
@@ -249,24 +248,21 @@ class CoiledTelemetry(SchedulerPlugin):
             return math.inf
         return self._event_at + self._settings.get("events_interval_seconds", interval)
 
-    def _limit_idleness(self) -> None:
-        timeout, scheduler = self._settings.get("idle_timeout_seconds"), self._scheduler
-        if not timeout:
-            return
-        if hasattr(type(scheduler), "is_idle"):
-            scheduler.idle_timeout = min(scheduler.idle_timeout or timeout, timeout)
-        else:
-            # The oldest releases watch idleness only when they have been started so.
-            self._idle_since = time()
-
-    def _watch_idleness(self) -> None:
-        scheduler, now = self._scheduler, time()
-        transitions = getattr(scheduler, "transition_counter", 0)
-        busy = scheduler.unrunnable or any(ws.processing for ws in scheduler.workers.values())
-        if busy or transitions != self._transitions:
-            self._idle_since, self._transitions = now, transitions
-        elif now - (self._idle_since or now) > self._settings["idle_timeout_seconds"]:
+    def _obey(self) -> None:
+        """Closes the scheduler if the server wants that, or if it has been idle for too long."""
+        idleness, courier = self._idleness, self._courier
+        if courier.keep_alive is not None:
+            seconds, courier.keep_alive = courier.keep_alive, None
+            idleness.keep(seconds)
+        if idleness.look():
             self._stop(IDLE_REASON)
+        if not courier.stop_requested:
+            return
+        if courier.stop_only_if_idle and idleness.since is None:
+            # Work has come since the report that was answered. The next one tells of it.
+            courier.stop_requested = False
+            return
+        self._stop(courier.stop_reason or STOP_REASON)
 
     def _stop(self, reason: str) -> None:
         if self._stopping is None:
@@ -315,6 +311,7 @@ class CoiledTelemetry(SchedulerPlugin):
         ledger = Ledger(int(time() * 1000), receipt=Receipt(self._settings))
         context = Context(scheduler, self._settings, ledger)
         self._scheduler, self._workforce = scheduler, Workforce(scheduler)
+        self._idleness = Idleness(scheduler, None, context.now)
         self._collectors = Collectors.made(COLLECTORS, context)
         try:
             self._tell_client(context)
@@ -335,6 +332,7 @@ class CoiledTelemetry(SchedulerPlugin):
         self, closed_at: Optional[float] = None, close_reason: Optional[str] = None
     ) -> Dict[str, Any]:
         scheduler, workforce, ledger = self._scheduler, self._workforce, self._ledger
+        idleness = self._idleness
         workers = list(scheduler.workers.values())
         workforce.update()
         # The name comes with Dask's metadata, which a restart clears.
@@ -355,7 +353,9 @@ class CoiledTelemetry(SchedulerPlugin):
             "started_at": scheduler.time_started,
             "closed_at": closed_at,
             "close_reason": close_reason,
-            "idle_since": moment(scheduler.idle_since),
+            "idle_since": None if idleness is None else idleness.since,
+            "idle_timeout_seconds": None if idleness is None else idleness.timeout,
+            "graph_updates": None if idleness is None else idleness.graph_updates(),
             "workers": len(workers),
             "threads": sum(ws.nthreads for ws in workers),
             "memory_limit_bytes": count(sum(limits)) if limits and all(limits) else None,

@@ -1,0 +1,293 @@
+//! What an idle timeout would have done in the stored history: where clusters had nothing to do for longer.
+//!
+//! Dask begins another computation when everything submitted before is done, so a cluster is busy while it has a computation
+//! that runs, and idle in between, before the first one and after the last one. Both statements look for the same stretches.
+
+use std::collections::BTreeMap;
+
+use entity::{
+    cluster::{self, Column},
+    computation,
+    ids::{ClusterId, ComputationId},
+};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait, Select,
+    sea_query::{
+        Alias, Expr, ExprTrait, Frame, FrameType, Func, Order, Query, SelectStatement, UnionType,
+        WindowStatement,
+    },
+};
+
+use super::{
+    cluster_filter::ClusterFilter,
+    computation::ComputationSort,
+    error::StoreError,
+    page::{self, End, Key, Page, PageRequest, Sort},
+    scoped::AccountStore,
+    usage_hour::DAY,
+};
+use crate::domain::usage::Usage;
+
+/// Clusters that are looked at, the newest first.
+const MAX_CLUSTERS: u64 = 1_000;
+
+/// Stretches that are found at the most.
+const MAX_STRETCHES: u64 = 10_000;
+
+const TOO_MANY: &str = "more than 10000 stops: ask for a longer timeout, or for less time";
+
+/// What is asked of the history.
+#[derive(Clone, Debug)]
+pub struct BacktestQuestion {
+    /// Of which clusters.
+    pub filter: ClusterFilter,
+    /// How long they may be idle, in milliseconds.
+    pub timeout_ms: i64,
+}
+
+/// A time in which a cluster had nothing to do for longer than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromQueryResult)]
+pub struct IdleStretch {
+    /// Which cluster.
+    pub cluster_id: ClusterId,
+    /// Since when, in milliseconds.
+    pub idle_from: i64,
+    /// Until when: when it got work, closed, or was last heard of.
+    pub idle_until: i64,
+    /// What it got to do then.
+    pub computation_id: Option<ComputationId>,
+}
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BacktestScope {
+    /// Clusters that pass the filter.
+    pub clusters: u64,
+    /// Those of them that had work of which no computation is stored.
+    pub without_history: u64,
+    /// Whether those were all.
+    pub is_complete: bool,
+}
+
+#[derive(FromQueryResult)]
+struct ScopeRow {
+    clusters: i64,
+    without_history: Option<i64>,
+}
+
+#[derive(FromQueryResult)]
+struct SavedRow {
+    day: i64,
+    thread_us: i64,
+    worker_us: i64,
+    memory_gib_us: i64,
+}
+
+impl AccountStore {
+    /// Of how many clusters the history tells.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.idle_backtest.scope", skip_all)]
+    pub async fn backtest_scope(&self, question: &BacktestQuestion) -> Result<BacktestScope, StoreError> {
+        let newest = self.newest(&question.filter).limit(MAX_CLUSTERS + 1);
+        let known = Expr::case(self.has_history(), Expr::cust("0")).finally(Expr::cust("1"));
+        let newest = newest.select_only().expr_as(known, "unknown").into_query();
+        let statement = Query::select()
+            .expr_as(Func::count(Expr::cust("*")), "clusters")
+            .expr_as(Func::cast_as(Func::sum(Expr::col("unknown")), "bigint"), "without_history")
+            .from_subquery(newest, "newest")
+            .take();
+        let Some(row) = self.reads().query_one(&statement).await? else {
+            return Ok(BacktestScope::default());
+        };
+        let row = ScopeRow::from_query_result(&row, "")?;
+        let count = |count: i64| u64::try_from(count).unwrap_or(0);
+        Ok(BacktestScope {
+            clusters: Ord::min(count(row.clusters), MAX_CLUSTERS),
+            without_history: count(row.without_history.unwrap_or(0)),
+            is_complete: count(row.clusters) <= MAX_CLUSTERS,
+        })
+    }
+
+    /// Where clusters were idle for longer than they may be, in no particular order.
+    ///
+    /// # Errors
+    /// When the database does not answer, or [`StoreError::TooMuch`].
+    #[tracing::instrument(name = "store.idle_backtest.stretches", skip_all)]
+    pub async fn idle_stretches(&self, question: &BacktestQuestion) -> Result<Vec<IdleStretch>, StoreError> {
+        let mut statement = self.stretches(question);
+        statement.limit(MAX_STRETCHES + 1);
+        let rows = self.reads().query_all(&statement).await?;
+        if rows.len() as u64 > MAX_STRETCHES {
+            return Err(StoreError::TooMuch(TOO_MANY));
+        }
+        Ok(rows.iter().map(|row| IdleStretch::from_query_result(row, "")).collect::<Result<_, _>>()?)
+    }
+
+    /// What these clusters used after they would have been stopped and before they had work again, by day. What was used in
+    /// an hour counts as if it had been used evenly while the cluster was there.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.idle_backtest.saved", skip_all)]
+    pub async fn idle_usage(&self, question: &BacktestQuestion) -> Result<BTreeMap<i64, Usage>, StoreError> {
+        const HOUR: &str = "usage_hours.hour * 3600000";
+        const NEXT: &str = "(usage_hours.hour + 1) * 3600000";
+        let earlier = |column: &str| format!("CASE WHEN {column} < {NEXT} THEN {column} ELSE {NEXT} END");
+        let later = |column: &str| format!("CASE WHEN {column} > {HOUR} THEN {column} ELSE {HOUR} END");
+        let between = |from: &str, until: &str| {
+            format!("CAST({} - {} AS double precision)", earlier(until), later(from))
+        };
+        let share = format!("{} / {}", between("saved_from", "idle_until"), between("born", "died"));
+        let sum = |column: &str| {
+            let used = format!("SUM(CAST(usage_hours.{column} AS double precision) * ({share}))");
+            Expr::cust(format!("CAST(ROUND({used}) AS bigint)"))
+        };
+        let hour = || Expr::col(("usage_hours", "hour"));
+        let saved = self.stretches(question);
+        let used = Expr::col(("usage_hours", "account_id"))
+            .eq(self.account_id())
+            .and(Expr::col(("usage_hours", "cluster_id")).equals(("saved", "cluster_id")))
+            .and(hour().gte(Expr::cust("saved_from / 3600000")))
+            .and(hour().lte(Expr::cust("(idle_until - 1) / 3600000")))
+            // What is used after a cluster was last heard of is not known.
+            .and(Expr::cust(format!("{} > {}", earlier("died"), later("born"))));
+        let mut statement = Query::select();
+        statement.expr_as(Expr::cust(format!("usage_hours.{DAY}")), "day");
+        for column in ["thread_us", "worker_us", "memory_gib_us"] {
+            statement.expr_as(sum(column), column);
+        }
+        statement
+            .from_subquery(saved, "saved")
+            .inner_join("usage_hours", used)
+            .add_group_by([Expr::cust(format!("usage_hours.{DAY}"))]);
+        let rows = self.reads().query_all(&statement).await?;
+        let rows: Vec<SavedRow> =
+            rows.iter().map(|row| SavedRow::from_query_result(row, "")).collect::<Result<_, _>>()?;
+        let usage = |row: SavedRow| {
+            let SavedRow { day, thread_us, worker_us, memory_gib_us } = row;
+            // All of it was idle.
+            let idle_us = Some(thread_us);
+            (day, Usage { thread_us, worker_us, memory_gib_us, idle_us, ..Usage::default() })
+        };
+        Ok(rows.into_iter().map(usage).collect())
+    }
+
+    /// A page of the computations that begin where stretches end, in the order of `sort`.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.idle_backtest.interrupted", skip_all)]
+    pub async fn interrupted_computations(
+        &self,
+        stretches: &[IdleStretch],
+        sort: ComputationSort,
+        request: &PageRequest,
+    ) -> Result<Page<computation::Model>, StoreError> {
+        let positions = stretches.iter().filter_map(|stretch| {
+            let id = stretch.computation_id?;
+            let time = page::KeyPart::Integer(stretch.idle_until);
+            Some((Key::time_in_account(time, stretch.cluster_id, id), (stretch.cluster_id, id)))
+        });
+        let between = |key: &Key| {
+            request.after.as_ref().is_none_or(|after| key < after)
+                && request.before.as_ref().is_none_or(|before| key > before)
+        };
+        let mut positions: Vec<_> = positions.filter(|(key, _)| between(key)).collect();
+        positions.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+        if request.end == End::Last {
+            positions.reverse();
+        }
+        let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
+        let more = positions.len() > limit;
+        positions.truncate(limit);
+        let ids: Vec<_> = positions.iter().map(|(_, id)| *id).collect();
+        let mut found: BTreeMap<_, _> = if ids.is_empty() {
+            BTreeMap::new()
+        } else {
+            let rows = self.computations_by_id(&ids).await?;
+            rows.into_iter().map(|row| ((row.cluster_id, row.id), row)).collect()
+        };
+        let rows = positions.into_iter().filter_map(|(_, id)| found.remove(&id));
+        Ok(page::page_of(rows.map(|row| (sort.key(&row), row)).collect(), request, more))
+    }
+
+    /// The stretches, with from when on they would have been saved, and when their clusters began and ended.
+    fn stretches(&self, question: &BacktestQuestion) -> SelectStatement {
+        let ended = || Expr::from(Func::coalesce([Expr::col("closed_at"), Expr::col("reported_at")]));
+        let chosen = || {
+            self.newest(&question.filter)
+                .filter(self.has_history())
+                .limit(MAX_CLUSTERS)
+                .select_only()
+                .columns([Column::Id, Column::StartedAt, Column::ClosedAt, Column::ReportedAt])
+                .into_query()
+        };
+        let of_cluster = |column: &'static str| Expr::col(("chosen", column));
+        let run = |column: &'static str| Expr::col(("run", column));
+        // When a cluster ends counts as a computation that nobody submitted.
+        let ends = Query::select()
+            .expr_as(of_cluster("id"), "cluster_id")
+            .expr_as(Expr::cust("NULL"), "computation_id")
+            .expr_as(ended(), "began")
+            .expr_as(ended(), "ended")
+            .expr_as(of_cluster("started_at"), "born")
+            .expr_as(ended(), "died")
+            .from_subquery(chosen(), "chosen")
+            .take();
+        let busy = Query::select()
+            .expr_as(of_cluster("id"), "cluster_id")
+            .expr_as(run("id"), "computation_id")
+            .expr_as(run("started_at"), "began")
+            .expr_as(Func::coalesce([run("stopped_at"), ended()]), "ended")
+            .expr_as(of_cluster("started_at"), "born")
+            .expr_as(ended(), "died")
+            .from_subquery(chosen(), "chosen")
+            .join_as(
+                sea_orm::sea_query::JoinType::InnerJoin,
+                "computations",
+                "run",
+                run("account_id").eq(self.account_id()).and(run("cluster_id").equals(("chosen", "id"))),
+            )
+            .union(UnionType::All, ends)
+            .take();
+        let mut before = WindowStatement::partition_by("cluster_id");
+        before.order_by("began", Order::Asc).order_by("ended", Order::Asc).frame_between(
+            FrameType::Rows,
+            Frame::UnboundedPreceding,
+            Frame::Preceding(1),
+        );
+        let idle = Query::select()
+            .columns(["cluster_id", "computation_id", "born", "died"])
+            .expr_as(Expr::col("began"), "idle_until")
+            .expr_window_as(Func::max(Expr::col("ended")), before, Alias::new("busy_until"))
+            .from_subquery(busy, "busy")
+            .take();
+        let idle_from = || Expr::from(Func::coalesce([Expr::col("busy_until"), Expr::col("born")]));
+        Query::select()
+            .columns(["cluster_id", "computation_id", "idle_until", "born", "died"])
+            .expr_as(idle_from(), "idle_from")
+            .expr_as(idle_from().add(question.timeout_ms), "saved_from")
+            .from_subquery(idle, "idle")
+            .and_where(Expr::col("idle_until").sub(idle_from()).gt(question.timeout_ms))
+            .take()
+    }
+
+    fn newest(&self, filter: &ClusterFilter) -> Select<cluster::Entity> {
+        let select = self.filtered_clusters(filter);
+        select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id)
+    }
+
+    /// Whether it is known when a cluster had work: when it had none, or some of its computations are stored.
+    fn has_history(&self) -> Condition {
+        use computation::Column as Of;
+        let of_cluster = self
+            .select::<computation::Entity>()
+            .select_only()
+            .column(Of::Id)
+            .filter(Expr::col(Of::ClusterId.as_column_ref()).equals((cluster::Entity, Column::Id)));
+        Condition::any().add(Column::TotalTasks.eq(0)).add(Expr::exists(of_cluster.into_query()))
+    }
+}

@@ -1,0 +1,99 @@
+"""Clusters that have nothing to do, or of which nothing is heard any more."""
+
+import signal
+import time
+
+from accounts import cluster_id, seconds
+from conftest import settings_for
+from processes import GalvoServer, wait_until
+
+TIMEOUT, WARNING, INTERVAL, LONG_INTERVAL = 60, 20, 2, 12
+JOBS = 10  # seconds between two rounds of the server's background jobs
+SLACK = 5  # for a machine that is busy
+
+POLICY = """
+mutation ($input: SetIdlePolicyInput!) {
+  setIdlePolicy(input: $input) { userErrors { field message } }
+}
+"""
+
+CLUSTER = """
+query ($id: ID!) { cluster(id: $id) {
+  state idleSince idleSeconds idleWarnedAt shutdownAt desiredState endedAt closeReason lastSeenAt
+  durationSeconds whyRunning { code count } stopRequest { origin reason at }
+  usage { clusterSeconds costs { amount } }
+} }
+"""
+
+
+class Reporting:
+    """A Dask cluster that reports, and what Galvo says of it."""
+
+    def __init__(self, galvo, start_cluster, python, interval):
+        settings = settings_for(galvo.address, galvo.token)
+        settings["galvo.computation.interval"] = f"{interval}s"
+        self.galvo = galvo
+        self.dask = start_cluster(python, preloads=["galvo"], settings=settings, workers=1)
+        self.client = self.dask.client()
+        self.client.call("run", workload="squares", first=0, count=4)
+        scheduler_id = self.client.call("dask_report")["scheduler_id"]
+        self.id = wait_until(lambda: cluster_id(galvo, scheduler_id), "the cluster is known")
+
+    def says(self):
+        return self.galvo.query(CLUSTER, id=self.id)["cluster"]
+
+    def becomes(self, state, within):
+        return wait_until(lambda: self.says()["state"] == state, f"it is {state}", seconds=within)
+
+
+def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
+    """An idle cluster is marked and stopped in time, a busy one is not, and a dead one is lost."""
+    galvo = GalvoServer(processes).start()
+    wanted = {"mode": "STOP", "timeoutSeconds": TIMEOUT, "warnBeforeSeconds": WARNING}
+    assert galvo.query(POLICY, input=wanted)["setIdlePolicy"]["userErrors"] == []
+    busy = Reporting(galvo, start_cluster, python, INTERVAL)
+    started, end = processes.directory / "started", processes.directory / "end"
+    busy.client.begin("run", workload="endless", started=str(started), end=str(end))
+    lost = Reporting(galvo, start_cluster, python, LONG_INTERVAL)
+    idle = Reporting(galvo, start_cluster, python, INTERVAL)
+    wait_until(started.exists, "the endless task runs")
+
+    # The scheduler dies, and can tell nobody.
+    lost.becomes("IDLE", within=2 * LONG_INTERVAL)
+    before = lost.says()
+    lost.dask.scheduler.send(signal.SIGKILL)
+    died = time.time()
+    lost.becomes("LOST", within=3 * LONG_INTERVAL + JOBS + SLACK)
+    assert time.time() - died >= 2 * LONG_INTERVAL - SLACK
+    after = lost.says()
+    for same in ("usage", "durationSeconds", "lastSeenAt", "idleSince"):
+        assert after[same] == before[same], same
+    assert seconds(after["endedAt"]) <= died
+    assert [reason["code"] for reason in after["whyRunning"]] == ["LOST"]
+
+    # The idle one is marked, and stopped by the answer to the first report after its time.
+    idle.becomes("IDLE", within=20)
+    idle_since = seconds(idle.says()["idleSince"])
+    marked = wait_until(lambda: idle.says()["idleWarnedAt"], "it is marked", seconds=TIMEOUT)
+    assert TIMEOUT - WARNING <= seconds(marked) - idle_since <= TIMEOUT - WARNING + INTERVAL + SLACK
+    assert abs(seconds(idle.says()["shutdownAt"]) - idle_since - TIMEOUT) < SLACK
+    assert idle.dask.scheduler.wait(WARNING + INTERVAL + 2 * SLACK) == 0
+    found = idle.says()
+    assert (found["state"], found["desiredState"]) == ("CLOSED", "STOPPED")
+    assert seconds(found["idleSince"]) == idle_since
+    assert TIMEOUT <= seconds(found["endedAt"]) - idle_since <= TIMEOUT + INTERVAL + SLACK
+    assert found["stopRequest"]["origin"] == "IDLE_POLICY"
+    reason = f"requested through Galvo by the idle policy: {found['stopRequest']['reason']}"
+    assert found["closeReason"] == reason
+
+    # The busy one has been there for longer.
+    wait_until(lambda: time.time() - started.stat().st_mtime > TIMEOUT + 2 * INTERVAL, "time goes by")
+    assert busy.dask.scheduler.is_running()
+    found = busy.says()
+    assert (found["state"], found["desiredState"], found["idleWarnedAt"]) == ("RUNNING", "RUNNING", None)
+    assert (found["idleSeconds"], found["stopRequest"]) == (0, None)
+    codes = [reason["code"] for reason in found["whyRunning"]]
+    assert codes == ["PROCESSING"], found
+    end.touch()
+    busy.client.answer()
+    busy.becomes("IDLE", within=20)

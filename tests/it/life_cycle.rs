@@ -1,0 +1,409 @@
+//! What clusters are doing: histories with the states worked out by hand, on a clock that stands where the test sets it.
+
+use chrono::{DateTime, TimeDelta};
+use harness::{Member, Program, ReportBuilder, TestApp, computation, uuid};
+use sea_orm::ConnectionTrait;
+use serde_json::{Value, json};
+
+/// When schedulers start, by their own clocks, which are an hour behind the server's.
+pub(crate) const STARTED_AT: f64 = 1_795_172_400.0;
+
+pub(crate) const STATES: [&str; 6] = ["STARTING", "RUNNING", "IDLE", "CLOSING", "CLOSED", "LOST"];
+
+/// A moment so many seconds after that, as the server writes it.
+pub(crate) fn server_time(seconds: i64) -> String {
+    let start = DateTime::parse_from_rfc3339("2026-11-20T12:00:00+00:00").unwrap();
+    (start + TimeDelta::seconds(seconds)).to_rfc3339()
+}
+
+/// The same by the clock of the schedulers.
+pub(crate) fn scheduler_time(seconds: i64) -> String {
+    let start = DateTime::parse_from_rfc3339("2026-11-20T11:00:00+00:00").unwrap();
+    (start + TimeDelta::seconds(seconds)).to_rfc3339()
+}
+
+/// What a scheduler tells so many seconds after its start: since when it has been idle, how many workers joined, and how
+/// many tasks it was given. Its sequence is the time.
+pub(crate) fn told(name: &str, at: i32, idle_since: Option<i32>, workers: i32, tasks: i32) -> ReportBuilder {
+    let idle = idle_since.map(|since| STARTED_AT + f64::from(since));
+    ReportBuilder::new(name, at.into())
+        .with("/sent_at", STARTED_AT + f64::from(at))
+        .with("/cluster/idle_since", idle)
+        .with("/cluster/workers", workers)
+        .with("/cluster/totals/workers", workers)
+        .with("/cluster/totals/tasks", tasks)
+}
+
+/// The last report of a scheduler that closes then.
+pub(crate) fn closing(report: ReportBuilder, at: i32) -> ReportBuilder {
+    report.with("/final", true).with("/cluster/closed_at", STARTED_AT + f64::from(at))
+}
+
+pub(crate) async fn cluster(member: &Member, number: i64, fields: &str) -> Value {
+    let query = format!("query($id: ID!) {{ cluster(id: $id) {{ {fields} }} }}");
+    member.query(&query, json!({ "id": number.to_string() })).await["cluster"].take()
+}
+
+pub(crate) async fn id_of(member: &Member, number: i64) -> Value {
+    cluster(member, number, "id").await["id"].take()
+}
+
+/// The names of the clusters in some states, the one that started first, and was known first, in front.
+async fn in_states(member: &Member, states: &[&str]) -> String {
+    let query = "query($states: [ClusterState!]) { viewer { account { clusters(first: 100, orderBy: { direction: ASC },
+        filter: { states: $states }) { totalCount nodes { schedulerId } } } } }";
+    let mut found =
+        member.query(query, json!({ "states": states })).await["viewer"]["account"]["clusters"].take();
+    let nodes = found["nodes"].take();
+    let names: Vec<_> =
+        nodes.as_array().unwrap().iter().map(|node| node["schedulerId"].as_str().unwrap()).collect();
+    assert_eq!(found["totalCount"], names.len());
+    names.join(" ")
+}
+
+/// What happens at a moment of a history.
+enum Step {
+    Report(ReportBuilder),
+    /// Nothing but that the background jobs run.
+    Jobs,
+    Stop,
+}
+
+/// A moment, and how the cluster is then: its state, for how many seconds it was idle when it last reported, and when it
+/// ended.
+type Moment = (i64, Step, &'static str, f64, Option<i64>);
+
+async fn play(app: &TestApp, member: &Member, name: &str, history: Vec<Moment>) {
+    let mut number = 0;
+    for (at, step, state, idle, ended) in history {
+        app.set_clock(&server_time(at));
+        match step {
+            Step::Report(report) => number = member.reported(&report.build()).await,
+            Step::Stop => {
+                let stop = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { state } } }";
+                let done = member.query(stop, json!({ "id": id_of(member, number).await })).await;
+                assert_eq!(done["setDesiredState"]["cluster"]["state"], state, "{name} at {at}");
+            }
+            Step::Jobs => {
+                app.run_jobs().await;
+            }
+        }
+        let found = cluster(member, number, "state idleSeconds endedAt now { workers }").await;
+        let here = !["CLOSED", "LOST"].contains(&state);
+        let expected = json!({ "state": state, "idleSeconds": idle, "endedAt": ended.map(scheduler_time) });
+        for (field, value) in expected.as_object().unwrap() {
+            assert_eq!(&found[field], value, "{name} at {at}: {field}");
+        }
+        assert_eq!(found["now"].is_object(), here, "{name} at {at}");
+        for asked in STATES {
+            let expected = if asked == state { name } else { "" };
+            assert_eq!(in_states(member, &[asked]).await, expected, "{name} at {at}: {asked}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn histories_have_the_states_worked_out_by_hand() {
+    use Step::{Jobs, Report, Stop};
+    let app = TestApp::start().await;
+    let report = |at, idle_since, workers, tasks| Report(told("etl", at, idle_since, workers, tasks));
+    let worked = vec![
+        (0, report(0, Some(0), 0, 0), "STARTING", 0.0, None),
+        (15, report(15, None, 0, 5), "STARTING", 0.0, None),
+        (30, report(30, None, 2, 5), "RUNNING", 0.0, None),
+        (60, report(60, Some(50), 2, 5), "IDLE", 10.0, None),
+        (75, report(75, None, 2, 9), "RUNNING", 0.0, None),
+        (90, report(90, Some(80), 2, 9), "IDLE", 10.0, None),
+        // Three intervals of 15 seconds, and then more.
+        (135, Jobs, "IDLE", 10.0, None),
+        (136, Jobs, "LOST", 10.0, Some(90)),
+        (200, report(200, None, 2, 9), "RUNNING", 0.0, None),
+        (215, report(215, Some(210), 2, 9), "IDLE", 5.0, None),
+        (216, Stop, "CLOSING", 5.0, None),
+        (230, report(230, Some(210), 2, 9), "CLOSING", 20.0, None),
+        (231, Report(closing(told("etl", 231, Some(210), 2, 9), 231)), "CLOSED", 21.0, Some(231)),
+        (9_000, Jobs, "CLOSED", 21.0, Some(231)),
+    ];
+    let ada = app.account("ada").await;
+    play(&app, &ada, "etl", worked).await;
+
+    let report = |at, idle_since, workers| Report(told("unused", at, idle_since, workers, 0));
+    let unused = vec![
+        (9_000, report(0, Some(0), 0), "STARTING", 0.0, None),
+        (9_020, report(20, Some(0), 4), "STARTING", 20.0, None),
+        (9_599, report(599, Some(0), 4), "STARTING", 599.0, None),
+        (9_600, report(600, Some(0), 4), "IDLE", 600.0, None),
+        (9_645, Jobs, "IDLE", 600.0, None),
+        (9_646, Jobs, "LOST", 600.0, Some(600)),
+        // An old report that was on its way tells that it is there, and nothing that was not known.
+        (9_700, report(20, Some(0), 4), "IDLE", 600.0, None),
+        (9_760, Jobs, "LOST", 600.0, Some(600)),
+        (9_761, Report(closing(told("unused", 700, Some(0), 4, 0), 700)), "CLOSED", 700.0, Some(700)),
+    ];
+    play(&app, &app.account("bob").await, "unused", unused).await;
+
+    // Whoever reports seldom may be silent for longer, and whoever reports often not for less than half a minute.
+    let seldom = |at| Report(told("seldom", at, None, 2, 5).with("/interval_seconds", 60.0));
+    let history = vec![
+        (20_000, seldom(0), "RUNNING", 0.0, None),
+        (20_180, Jobs, "RUNNING", 0.0, None),
+        (20_181, Jobs, "LOST", 0.0, Some(0)),
+    ];
+    play(&app, &app.account("eve").await, "seldom", history).await;
+    let often = |at| Report(told("often", at, None, 2, 5).with("/interval_seconds", 0.5));
+    let history = vec![
+        (30_000, often(0), "RUNNING", 0.0, None),
+        (30_030, Jobs, "RUNNING", 0.0, None),
+        (30_031, Jobs, "LOST", 0.0, Some(0)),
+    ];
+    play(&app, &app.account("dan").await, "often", history).await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn clusters_are_found_by_any_of_their_states() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for report in [
+        told("lost", 1, Some(0), 2, 5).with("/cluster/started_at", STARTED_AT - 6.0),
+        told("closed", 2, None, 2, 5).with("/cluster/started_at", STARTED_AT - 5.0).with("/final", true),
+    ] {
+        ada.reported(&report.build()).await;
+    }
+    app.set_clock(&server_time(60));
+    app.run_jobs().await;
+    for report in [
+        told("closing", 60, None, 2, 5).with("/cluster/started_at", STARTED_AT - 4.0),
+        told("idle", 60, Some(50), 2, 5).with("/cluster/started_at", STARTED_AT - 3.0),
+        told("running", 60, None, 2, 5).with("/cluster/started_at", STARTED_AT - 2.0),
+        told("starting", 60, Some(0), 2, 0).with("/cluster/started_at", STARTED_AT - 1.0),
+    ] {
+        let number = ada.reported(&report.build()).await;
+        if in_states(&ada, &["CLOSING"]).await.is_empty() {
+            let stop =
+                "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }";
+            ada.query(stop, json!({ "id": id_of(&ada, number).await })).await;
+        }
+    }
+    let order = ["LOST", "CLOSED", "CLOSING", "IDLE", "RUNNING", "STARTING"];
+    for number in 0..1_u32 << order.len() {
+        let states: Vec<&str> =
+            (0..order.len()).filter(|bit| number & (1 << bit) != 0).map(|bit| order[bit]).collect();
+        assert_eq!(in_states(&ada, &states).await, states.join(" ").to_lowercase(), "{states:?}");
+    }
+    // By when they ended: those that report are last.
+    let query = "{ viewer { account { clusters(orderBy: { field: ENDED_AT, direction: ASC }, first: 3) { nodes { schedulerId } }
+        ended: clusters(filter: { endedIn: {} }) { totalCount } } } }";
+    let found = ada.query(query, json!({})).await["viewer"]["account"].take();
+    let names: Vec<_> =
+        found["clusters"]["nodes"].as_array().unwrap().iter().map(|node| &node["schedulerId"]).collect();
+    assert_eq!(names, ["lost", "closed", "closing"]);
+    assert_eq!(found["ended"]["totalCount"], 2);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_cluster_stops_counting_and_its_work_is_lost() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let mut running = computation(2, &[]);
+    (running["state"], running["stopped_at"]) = (json!("running"), Value::Null);
+    running["started_at"] = json!(STARTED_AT + 2.0);
+    let report = told("etl", 30, None, 2, 5)
+        .with("/computations", json!([computation(1, &[]), running]))
+        .with("/usage", json!([harness::usage(11, 4)]));
+    let number = ada.reported(&report.build()).await;
+    let fields = "state endedAt durationSeconds usage { clusterSeconds costs { amount } } answers { finished { verdict headline }
+        whyRunning { verdict } cost { value } } whyRunning { code since confidence } shutdownAt
+        computations { nodes { daskId state endedAt wallSeconds } }";
+    let before = cluster(&ada, number, fields).await;
+    assert_eq!(before["state"], "RUNNING");
+    assert_eq!(before["computations"]["nodes"][1]["state"], "FINISHED");
+    app.set_clock(&server_time(86_400));
+    assert_eq!(app.run_jobs().await.get("life-cycle.lost"), Some(&1));
+    assert_eq!(app.run_jobs().await.get("life-cycle.lost"), None, "once");
+    let lost = cluster(&ada, number, fields).await;
+    for same in ["usage", "durationSeconds"] {
+        assert_eq!(lost[same], before[same], "{same}");
+    }
+    assert_eq!(lost["usage"]["clusterSeconds"], 14_400.0);
+    assert_eq!(lost["endedAt"], scheduler_time(30));
+    assert_eq!(lost["shutdownAt"], Value::Null);
+    let reason = json!([{ "code": "LOST", "since": server_time(0), "confidence": "MEASURED" }]);
+    assert_eq!(lost["whyRunning"], reason);
+    assert_eq!(lost["answers"]["whyRunning"]["verdict"], "UNKNOWN");
+    let headline = "Whether the last computation finished is not known, since nothing is heard of its cluster any more; \
+                    1 of 2 did.";
+    assert_eq!(lost["answers"]["finished"]["headline"], headline);
+    let nodes = |found: &Value| {
+        let mut nodes = found["computations"]["nodes"].as_array().unwrap().clone();
+        nodes.sort_by_key(|node| node["daskId"].to_string());
+        nodes
+    };
+    let expected =
+        json!({ "daskId": uuid(2), "state": "LOST", "endedAt": scheduler_time(30), "wallSeconds": 28.0 });
+    assert_eq!(nodes(&lost)[1], expected);
+    let list = "{ viewer { account { computations(states: [LOST]) { totalCount } } } }";
+    let count =
+        async || ada.query(list, json!({})).await["viewer"]["account"]["computations"]["totalCount"].take();
+    assert_eq!(count().await, 1);
+
+    // It comes back, and says nothing of what it computes, because that has not changed.
+    ada.reported(&told("etl", 86_400, None, 2, 5).build()).await;
+    let back = cluster(&ada, number, fields).await;
+    assert_eq!((back["state"].as_str(), back["endedAt"].as_str()), (Some("RUNNING"), None));
+    assert_eq!(nodes(&back), nodes(&before));
+    assert_eq!(count().await, 0);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_has_just_started_gives_clusters_up_later() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = ada.reported(&told("etl", 0, None, 2, 5).build()).await;
+    app.set_clock(&server_time(1_000));
+    let other =
+        TestApp::start_beside(&app, galvo::key_ring::KeySource::Ring(galvo::seal::Keys::generate())).await;
+    for (at, lost) in [(1_000, None), (1_075, None), (1_076, Some(&1))] {
+        app.set_clock(&server_time(at));
+        assert_eq!(other.run_jobs().await.get("life-cycle.lost"), lost, "{at}");
+    }
+    assert_eq!(cluster(&ada, number, "state").await["state"], "LOST");
+    other.stop().await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn two_servers_lose_a_cluster_once() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for number in 0..20 {
+        ada.reported(&told(&format!("etl-{number}"), 0, None, 2, 5).build()).await;
+    }
+    let keys = || galvo::key_ring::KeySource::Ring(galvo::seal::Keys::generate());
+    let other = TestApp::start_beside(&app, keys()).await;
+    app.set_clock(&server_time(600));
+    let (one, two) = tokio::join!(app.run_jobs(), other.run_jobs());
+    let lost = [one, two].iter().filter_map(|done| done.get("life-cycle.lost")).sum::<u64>();
+    assert_eq!(lost, 20);
+    other.stop().await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn who_stops_a_cluster_and_why_is_kept_and_told() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = ada.reported(&told("etl", 0, None, 2, 5).build()).await;
+    let id = id_of(&ada, number).await;
+    let fields = "state desiredState stopRequest { at origin reason by { name } } shutdownAt whyRunning { code since }";
+    let wish = format!(
+        "mutation($id: ID!, $state: DesiredState!, $reason: String) {{
+         setDesiredState(cluster: $id, state: $state, reason: $reason) {{ cluster {{ {fields} }} }} }}"
+    );
+    app.set_clock(&server_time(10));
+    let asked = async |state: &str, reason: Value| {
+        let variables = json!({ "id": id, "state": state, "reason": reason });
+        ada.query(&wish, variables).await["setDesiredState"]["cluster"].take()
+    };
+    let stopped = asked("STOPPED", json!("  too dear ")).await;
+    let request =
+        json!({ "at": server_time(10), "origin": "USER", "reason": "too dear", "by": { "name": "ada" } });
+    let mut expected = json!({ "state": "CLOSING", "desiredState": "STOPPED", "stopRequest": request,
+        "shutdownAt": server_time(15),
+        "whyRunning": [{ "code": "STOPPING", "since": server_time(10) }, { "code": "PROCESSING", "since": null }] });
+    assert_eq!(stopped, expected);
+    let (_, answer) = ada.report(&told("etl", 15, None, 2, 5).build()).await;
+    assert_eq!(answer["desired_state"], "stopped");
+    assert_eq!(answer["stop_reason"], "requested through Galvo by ada: too dear");
+    assert_eq!(answer["stop_only_if_idle"], false);
+
+    let taken_back = asked("RUNNING", Value::Null).await;
+    assert_eq!(taken_back["stopRequest"], Value::Null);
+    assert_eq!(taken_back["state"], "RUNNING");
+    let (_, answer) = ada.report(&told("etl", 16, None, 2, 5).build()).await;
+    assert_eq!((&answer["desired_state"], &answer["stop_reason"]), (&json!("running"), &Value::Null));
+
+    asked("STOPPED", json!("too dear")).await;
+    let last = closing(told("etl", 17, None, 2, 5), 17)
+        .with("/cluster/close_reason", "requested through Galvo by ada: too dear");
+    ada.reported(&last.build()).await;
+    let closed = cluster(&ada, number, &format!("{fields} closeReason")).await;
+    expected["state"] = json!("CLOSED");
+    (expected["shutdownAt"], expected["whyRunning"]) = (Value::Null, json!([]));
+    expected["closeReason"] = json!("requested through Galvo by ada: too dear");
+    assert_eq!(closed, expected);
+
+    for (reason, right) in [("x".repeat(200), true), ("x".repeat(201), false), ("a\nb".to_owned(), false)] {
+        let answer = ada.ask(&wish, json!({ "id": id, "state": "STOPPED", "reason": reason })).await;
+        let code = answer["errors"][0]["extensions"]["code"].as_str();
+        assert_eq!(code, if right { None } else { Some("BAD_USER_INPUT") }, "{answer}");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn operators_list_and_stop_clusters() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let first = ada.reported(&told("one", 0, None, 2, 5).with("/cluster/name", "etl\n2").build()).await;
+    app.set_clock(&server_time(1));
+    let second = ada.reported(&closing(told("two", 1, None, 2, 5), 1).build()).await;
+    bob.reported(&told("three", 1, None, 2, 5).build()).await;
+    let run = async |arguments: &[&str]| {
+        let common = ["--database-url", app.database.url(), "--log", "error"];
+        Program::run(&[&["cluster"][..], arguments, &common].concat()).await
+    };
+    let line = |number: i64, state: &str, seen: &str, name: &str| {
+        format!("{number:<17}{state:<10}2026-11-20T11:00:00Z  2026-11-20T12:00:{seen}Z  {name}\n")
+    };
+    let (status, listed, errors) = run(&["list", "--account", "ada"]).await;
+    assert_eq!((status, listed, errors.as_str()), (Some(0), line(first, "running", "00", "etl2"), ""));
+    let (first_id, second_id) = (first.to_string(), second.to_string());
+    let stop = ["stop", &first_id, "--account", "ada", "--reason", "maintenance"];
+    assert_eq!(run(&stop).await, (Some(0), String::new(), String::new()));
+    let all = ["list", "--account", "ada", "--state", "closing", "--state", "closed", "--limit", "2"];
+    let expected = line(second, "closed", "01", "two") + &line(first, "closing", "00", "etl2");
+    assert_eq!(run(&all).await.1, expected);
+    let request = cluster(&ada, first, "stopRequest { origin reason by { name } }").await;
+    let expected = json!({ "origin": "OPERATOR", "reason": "maintenance", "by": null });
+    assert_eq!(request["stopRequest"], expected);
+    let (_, answer) = ada.report(&told("one", 15, None, 2, 5).build()).await;
+    assert_eq!(answer["stop_reason"], "requested through Galvo by an operator: maintenance");
+
+    for (arguments, status, error) in [
+        (["stop", &second_id, "--account", "ada"], 1, format!("galvo: the cluster {second} has closed\n")),
+        (
+            ["stop", &first_id, "--account", "bob"],
+            1,
+            format!("galvo: there is no cluster {first} in account 'bob'\n"),
+        ),
+        (["stop", &first_id, "--account", "eve"], 1, "galvo: there is no account 'eve'\n".to_owned()),
+    ] {
+        assert_eq!(run(&arguments).await, (Some(status), String::new(), error), "{arguments:?}");
+    }
+    assert_eq!(run(&["stop", "x", "--account", "ada"]).await.0, Some(2));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_of_clusters_in_a_state_reads_those_of_one_status() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    ada.reported(&told("etl", 0, Some(0), 2, 5).build()).await;
+    let connection = app.database.connection().await;
+    connection.execute_unprepared("ANALYZE").await.unwrap();
+    let query = "query($states: [ClusterState!]) { viewer { account { clusters(filter: { states: $states }) { nodes { schedulerId } } } } }";
+    for state in STATES {
+        let work = ada.query(query, json!({ "states": [state] }));
+        let (_, statements) = crate::plan::statements_of(work).await;
+        let statement = statements.iter().find(|sql| sql.contains(r#"FROM "clusters""#)).unwrap();
+        let plan = crate::plan::plan_of(&app, statement).await;
+        // Of the indexes PostgreSQL takes those that its statistics favour.
+        let postgres = app.database.url().starts_with("postgres");
+        assert!(postgres || plan.contains("clusters_status_idx"), "{state}\n{statement}\n{plan}");
+        assert!(!plan.contains("Sort") && !plan.contains("B-TREE"), "{state}\n{statement}\n{plan}");
+    }
+    app.stop().await;
+}
