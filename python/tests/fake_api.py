@@ -87,6 +87,8 @@ class FakeApi:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        # Clients that hang up are what some tests are about.
+        self._server.handle_error = lambda *_: None
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     @property
