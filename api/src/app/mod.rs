@@ -3,6 +3,7 @@
 pub mod account;
 pub(crate) mod api_token;
 mod client_span;
+pub mod flag;
 pub(crate) mod invitation;
 pub(crate) mod member;
 mod privacy;

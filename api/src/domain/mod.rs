@@ -2,6 +2,7 @@
 //! parsed here, once, into types that need no second check.
 
 pub mod access;
+pub mod alert;
 pub mod answer;
 pub mod bounded;
 pub mod breakdown;
@@ -15,6 +16,7 @@ pub mod environment;
 pub mod error_status;
 pub mod fine_metric;
 pub mod fingerprint;
+pub mod flag;
 pub mod idle_policy;
 pub mod json;
 pub mod metric;

@@ -4,6 +4,7 @@
 mod account;
 mod account_list;
 mod account_series;
+mod account_watch;
 mod answer;
 mod answer_loaders;
 mod api_token;
@@ -30,6 +31,8 @@ mod error_occurrence;
 mod error_status;
 mod event;
 mod fine_metric;
+mod flag;
+mod flag_rule;
 mod function;
 mod id;
 mod idle_policy;

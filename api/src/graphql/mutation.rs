@@ -17,6 +17,7 @@ use super::{
     data_policy::{SetDataPolicyInput, SetDataPolicyPayload, set_data_policy},
     error::{ApiError, missing_scope},
     error_status::{ErrorGroupVerdict, SetErrorGroupStatusPayload, set_error_group_status},
+    flag_rule::{self, FlagMutesPayload, MuteFlagInput, UnmuteFlagInput},
     id::GlobalId,
     idle_policy::{SetIdlePolicyInput, SetIdlePolicyPayload, set_idle_policy},
     invitation::{self, InviteMemberInput, InviteMemberPayload, RevokeInvitationPayload},
@@ -96,6 +97,24 @@ impl Mutation {
         #[graphql(desc = "What is wanted, all of it.")] input: SetIdlePolicyInput,
     ) -> Result<SetIdlePolicyPayload, ApiError> {
         set_idle_policy(admin(context)?, actor(context), input).await
+    }
+
+    /// Mutes a kind of flag, in place of what was said of the same before. The account may have muted 100 at the most.
+    async fn mute_flag(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "What is to be muted.")] input: MuteFlagInput,
+    ) -> Result<FlagMutesPayload, ApiError> {
+        flag_rule::mute(admin(context)?, actor(context), input).await
+    }
+
+    /// Ends that a kind of flag is muted.
+    async fn unmute_flag(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "What is to be muted no more.")] input: UnmuteFlagInput,
+    ) -> Result<FlagMutesPayload, ApiError> {
+        flag_rule::unmute(admin(context)?, input).await
     }
 
     /// Makes a token. Nobody gives more than they have: its scopes, its life and its user's role are at most those of the

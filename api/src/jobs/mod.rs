@@ -3,6 +3,7 @@
 //! A job does a bounded piece of work and says whether there is more. One that fails is logged and tried again in
 //! the next round. Another job is another line in `JOBS`.
 
+mod flags;
 mod partitions;
 mod reencryption;
 mod retention;
@@ -21,6 +22,7 @@ use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
 use self::reencryption::Walk;
 use crate::{
+    app::flag::Flags,
     clock::Clock,
     error::Chain,
     seal::KeyId,
@@ -50,12 +52,18 @@ struct Job {
 }
 
 /// All jobs, in the order in which they run.
-const JOBS: [Job; 4] = [
+const JOBS: [Job; 5] = [
     Job {
         name: "usage",
         every: Duration::from_secs(10),
         routine: true,
         run: |jobs| Box::pin(usage::run(jobs)),
+    },
+    Job {
+        name: "flags",
+        every: Duration::from_secs(25),
+        routine: true,
+        run: |jobs| Box::pin(flags::run(jobs)),
     },
     Job {
         name: "partitions",
@@ -131,6 +139,7 @@ pub struct Jobs {
     /// When each job last had nothing more to do.
     rested: Mutex<BTreeMap<&'static str, Instant>>,
     walk: Mutex<Walk>,
+    flags: Flags,
 }
 
 /// Jobs that run by themselves.
@@ -144,7 +153,8 @@ impl Jobs {
     #[must_use]
     pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
         let (stop, stopping) = watch::channel(false);
-        Self { store, clock, stopping, stop, rested: Mutex::default(), walk: Mutex::default() }
+        let flags = Flags::new(store.clone());
+        Self { store, clock, stopping, stop, rested: Mutex::default(), walk: Mutex::default(), flags }
     }
 
     /// Runs rounds, the first one now.

@@ -6,8 +6,9 @@
 use entity::{
     Positional,
     ids::{
-        ApiTokenId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId,
-        InvitationId, KeyTime, LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
+        AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, ClientId, ClusterId, ComputationId, ErrorGroupId,
+        ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId, SpanId, TaskGroupId, UserId,
+        WorkerId,
     },
 };
 use sea_orm::{
@@ -141,7 +142,11 @@ uuid_key_part!(
     SpanId,
     ApiTokenId,
     InvitationId,
-    UserId
+    UserId,
+    FlagId,
+    AlertRuleId,
+    AlertId,
+    AlertDeliveryId
 );
 
 impl From<KeyPart> for Value {
