@@ -3,6 +3,7 @@
 //! Every wrong value is named in one go, and a `GALVO_` variable nobody knows is an error, because a misspelt
 //! setting that is silently ignored is found in production.
 
+mod alert;
 mod jwt;
 mod oidc;
 
@@ -19,12 +20,14 @@ use crate::{
     store::StoreUrl,
 };
 
+pub use self::alert::{AlertConfig, SmtpConfig};
 pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 pub use self::oidc::{ClientSecret, OidcConfig};
-use self::{jwt::JwtArgs, oidc::OidcArgs};
+use self::{alert::AlertArgs, jwt::JwtArgs, oidc::OidcArgs};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 38] = [
+const VARIABLES: [&str; 41] = [
+    "GALVO_ALERT_PRIVATE_TARGETS",
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
     "GALVO_JWKS",
@@ -40,6 +43,7 @@ const VARIABLES: [&str; 38] = [
     "GALVO_LISTEN",
     "GALVO_LOG",
     "GALVO_LOG_FORMAT",
+    "GALVO_MAIL_FROM",
     "GALVO_MAX_CONNECTIONS",
     "GALVO_MAX_QUERY_COST",
     "GALVO_MIN_REPORT_INTERVAL",
@@ -63,6 +67,7 @@ const VARIABLES: [&str; 38] = [
     "GALVO_SECRET_KEY_FILE",
     "GALVO_SESSION_IDLE",
     "GALVO_SESSION_LIFETIME",
+    "GALVO_SMTP_URL",
 ];
 
 /// The keys themselves. There is no flag for them: arguments are seen by everyone on a machine.
@@ -190,6 +195,8 @@ pub struct ServeArgs {
     jwt: JwtArgs,
     #[command(flatten)]
     oidc: OidcArgs,
+    #[command(flatten)]
+    alerts: AlertArgs,
 }
 
 /// Manage accounts.
@@ -433,6 +440,8 @@ pub struct ServeConfig {
     pub jwt: Option<JwtConfig>,
     /// With which OpenID provider people sign in, if with any.
     pub oidc: Option<OidcConfig>,
+    /// How alerts are sent.
+    pub alerts: AlertConfig,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
     /// Whether the background jobs run by themselves.
@@ -620,6 +629,7 @@ impl ServeArgs {
         let has_url = self.public_url.is_some();
         #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
         let oidc = self.oidc.read(problems, std::env::var_os(OIDC_CLIENT_SECRET).as_deref(), has_url);
+        let alerts = self.alerts.read(problems);
         Some(ServeConfig {
             listen: listen?,
             min_report_interval: Duration::from_secs_f64(interval?),
@@ -638,6 +648,7 @@ impl ServeArgs {
             patience: Patience::default(),
             jwt,
             oidc,
+            alerts: alerts?,
             bootstrap: self.bootstrap,
             jobs: true,
         })

@@ -17,6 +17,7 @@ pub mod guard;
 pub mod http;
 pub mod jobs;
 pub mod key_ring;
+mod mail;
 mod outgoing;
 pub mod seal;
 pub mod server;

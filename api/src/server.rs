@@ -103,7 +103,7 @@ impl Server {
         let listen_error = |error| ServerError::Listen(serve.listen, error);
         let listener = TcpListener::bind(serve.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
-        let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
+        let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock), &serve.alerts));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
         let router = router(AppState::new(store.clone(), authenticator, persisted, clock, serve));
         let (stop, stopped) = oneshot::channel();

@@ -11,7 +11,7 @@ use galvo::{
     },
     auth::{Authenticator, Shown},
     clock::ManualClock,
-    config::{CommonConfig, LogFormat, Patience, ServeConfig},
+    config::{AlertConfig, CommonConfig, LogFormat, Patience, ServeConfig},
     domain::{access::Grant, role::scopes_of, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::Keys,
@@ -81,6 +81,7 @@ impl TestApp {
             patience: Patience::default(),
             jwt: None,
             oidc: None,
+            alerts: AlertConfig::default(),
             bootstrap: false,
             jobs: false,
         };

@@ -3,6 +3,7 @@
 //! A job does a bounded piece of work and says whether there is more. One that fails is logged and tried again in
 //! the next round. Another job is another line in `JOBS`.
 
+mod alerts;
 mod flags;
 mod partitions;
 mod reencryption;
@@ -22,8 +23,9 @@ use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
 use self::reencryption::Walk;
 use crate::{
-    app::flag::Flags,
+    app::{alert::Alerts, alert_delivery::Deliveries, flag::Flags},
     clock::Clock,
+    config::AlertConfig,
     error::Chain,
     seal::KeyId,
     store::{Store, StoreError, SystemStore},
@@ -52,7 +54,7 @@ struct Job {
 }
 
 /// All jobs, in the order in which they run.
-const JOBS: [Job; 5] = [
+const JOBS: [Job; 7] = [
     Job {
         name: "usage",
         every: Duration::from_secs(10),
@@ -82,6 +84,19 @@ const JOBS: [Job; 5] = [
         every: Duration::from_mins(1),
         routine: false,
         run: |jobs| Box::pin(reencryption::run(jobs)),
+    },
+    Job {
+        name: "alerts",
+        every: Duration::from_secs(25),
+        routine: true,
+        run: |jobs| Box::pin(alerts::look(jobs)),
+    },
+    // Last, because it waits for others.
+    Job {
+        name: "deliveries",
+        every: Duration::ZERO,
+        routine: true,
+        run: |jobs| Box::pin(alerts::send(jobs)),
     },
 ];
 
@@ -140,6 +155,8 @@ pub struct Jobs {
     rested: Mutex<BTreeMap<&'static str, Instant>>,
     walk: Mutex<Walk>,
     flags: Flags,
+    alerts: Alerts,
+    deliveries: Deliveries,
 }
 
 /// Jobs that run by themselves.
@@ -151,10 +168,19 @@ pub struct RunningJobs {
 impl Jobs {
     /// The jobs of a store. They do nothing until they are told to.
     #[must_use]
-    pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: Store, clock: Arc<dyn Clock>, alerts: &AlertConfig) -> Self {
         let (stop, stopping) = watch::channel(false);
-        let flags = Flags::new(store.clone());
-        Self { store, clock, stopping, stop, rested: Mutex::default(), walk: Mutex::default(), flags }
+        Self {
+            stopping,
+            stop,
+            rested: Mutex::default(),
+            walk: Mutex::default(),
+            flags: Flags::new(store.clone()),
+            alerts: Alerts::new(store.clone()),
+            deliveries: Deliveries::new(store.clone(), Arc::clone(&clock), alerts),
+            store,
+            clock,
+        }
     }
 
     /// Runs rounds, the first one now.

@@ -4,6 +4,9 @@
 //! account itself. What belongs to no viewer has a [`SystemStore`] with its own short list of methods.
 
 mod account_list;
+mod alert;
+mod alert_delivery;
+mod alert_rule;
 mod api_token;
 mod baseline;
 mod client;
@@ -64,6 +67,10 @@ mod work;
 mod worker;
 
 pub use account_list::TimeRange;
+pub use alert::AlertSort;
+pub use alert_delivery::{AlertDeliverySort, DueDelivery};
+pub(crate) use alert_delivery::{Letter, NewDelivery};
+pub use alert_rule::{AlertRuleSort, By};
 pub use api_token::{ApiTokenSort, Credentials};
 pub use baseline::Beginning;
 pub use client::ClientSort;

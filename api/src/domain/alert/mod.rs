@@ -4,13 +4,15 @@
 mod episode;
 mod message;
 mod rule;
+mod sentence;
 mod signature;
 mod subject;
 
 pub use self::{
     episode::{Decision, Episode, decide},
     message::{Item, Message, Phase},
-    rule::{AlertError, Channels, MAX_RULES, MAX_TARGETS, RuleWish, Secret, unit},
+    rule::{AlertError, Channels, MAX_RULES, MAX_TARGETS, RuleWish, Secret},
+    sentence::{sentence, unit},
     signature::sign,
     subject::Subject,
 };

@@ -12,7 +12,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::domain::{cost::Currency, flag::Rule, tag::MAX_PATTERNS};
+use crate::domain::{cost::Currency, tag::MAX_PATTERNS};
 
 /// Rules of one account at the most: each is asked for again and again.
 pub const MAX_RULES: u64 = 50;
@@ -224,18 +224,6 @@ fn is_webhook(address: &str) -> bool {
 
 fn is_email(address: &str) -> bool {
     address.len() <= 254 && address.parse::<lettre::Address>().is_ok()
-}
-
-/// What the values of a rule count.
-#[must_use]
-pub fn unit(condition: &Condition, kind: Option<entity::cluster_flag::Kind>) -> String {
-    match (condition, kind) {
-        (Condition::Flags(_), Some(kind)) => Rule::of(kind).unit.to_owned(),
-        (Condition::Flags(_), None) => String::new(),
-        (Condition::Failures { .. }, _) => "errors".to_owned(),
-        (Condition::Cost { currency, .. }, _) => currency.clone(),
-        (Condition::Idle { .. }, _) => "seconds".to_owned(),
-    }
 }
 
 #[cfg(test)]
