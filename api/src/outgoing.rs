@@ -145,7 +145,8 @@ impl Outgoing {
         let mut request = request.map(|body| Full::new(Bytes::from(body)));
         *request.uri_mut() = url.as_str().parse()?;
         let answer = tokio::time::timeout(TIMEOUT, self.client.request(request)).await;
-        let answer = answer.map_err(|_| FetchError::Late)?.map_err(|error| FetchError::Failed(error.into()))?;
+        let answer =
+            answer.map_err(|_| FetchError::Late)?.map_err(|error| FetchError::Failed(error.into()))?;
         Ok(answer.status())
     }
 
@@ -160,7 +161,8 @@ impl Outgoing {
     ) -> Result<Response<Vec<u8>>, FetchError> {
         let answer = async {
             let request = request.map(|body| Full::new(Bytes::from(body)));
-            let answer = self.client.request(request).await.map_err(|error| FetchError::Failed(error.into()))?;
+            let answer =
+                self.client.request(request).await.map_err(|error| FetchError::Failed(error.into()))?;
             let (head, body) = answer.into_parts();
             let body = Limited::new(body, limit).collect().await.map_err(|error| {
                 if error.is::<LengthLimitError>() {

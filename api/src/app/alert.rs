@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use crate::{
     domain::alert::{
-        AlertError, Channels, Decision, Episode, Item, MAX_RULES, Message, Phase, RuleWish, Secret, Subject, decide,
-        sentence, unit,
+        AlertError, Channels, Decision, Episode, Item, MAX_RULES, Message, Phase, RuleWish, Secret, Subject,
+        decide, sentence, unit,
     },
     error::Chain,
     store::{AccountStore, By, Letter, NewDelivery, Store, StoreError},
@@ -261,7 +261,9 @@ pub(crate) async fn update(
         .write(move |store| {
             let (wish, targets) = (wish.clone(), targets.clone());
             Box::pin(async move {
-                let Some(before) = store.lock_alert_rule(id).await? else { return Ok(Err(Refusal::NotFound)) };
+                let Some(before) = store.lock_alert_rule(id).await? else {
+                    return Ok(Err(Refusal::NotFound));
+                };
                 let Channels { webhooks, emails, secret } = store.alert_channels(&before)?;
                 let new_secret = targets.new_secret.then(|| Secret::generate(&mut rand::rng()));
                 let channels = Channels {

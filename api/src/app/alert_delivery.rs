@@ -113,8 +113,11 @@ impl Deliveries {
         let now = self.clock.timestamp().timestamp_millis();
         let next = |attempts| now + 1_000 * delay_after(attempts).unwrap_or(LAST_ATTEMPT);
         let Some(row) = store.claim_delivery(due, next).await? else { return Ok(None) };
-        let outcome =
-            if row.attempts > MAX_ATTEMPTS { Err(SendError::NoWord) } else { self.send(&store, &row).await? };
+        let outcome = if row.attempts > MAX_ATTEMPTS {
+            Err(SendError::NoWord)
+        } else {
+            self.send(&store, &row).await?
+        };
         let now = self.clock.timestamp();
         let (state, reason) = match outcome {
             Ok(()) => (State::Delivered, None),

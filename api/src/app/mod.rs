@@ -1,8 +1,8 @@
 //! Operations that change something: check the rule, write in one transaction.
 
 pub mod account;
-pub(crate) mod alert;
-pub(crate) mod alert_delivery;
+pub mod alert;
+pub mod alert_delivery;
 pub(crate) mod api_token;
 mod client_span;
 pub mod flag;

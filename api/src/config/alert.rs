@@ -72,7 +72,9 @@ impl SmtpConfig {
         let stays_here = match parsed.host() {
             Some(Host::Ipv4(address)) => address.is_loopback(),
             Some(Host::Ipv6(address)) => address.is_loopback(),
-            Some(Host::Domain(name)) => name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()),
+            Some(Host::Domain(name)) => {
+                name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+            }
             None => false,
         };
         if parsed.password().is_some() && !encrypted && !stays_here {

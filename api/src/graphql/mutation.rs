@@ -9,6 +9,8 @@ use entity::{
 
 use super::{
     account::Account,
+    alert_delivery::{self, TestAlertRulePayload},
+    alert_rule::{self, AlertRuleInput, AlertRulePayload, DeleteAlertRulePayload},
     api_token::{self, CreateTokenInput, CreateTokenPayload, RevokeTokenPayload},
     cluster::{Cluster, DesiredState},
     cluster_note::set_cluster_notes,
@@ -115,6 +117,44 @@ impl Mutation {
         #[graphql(desc = "What is to be muted no more.")] input: UnmuteFlagInput,
     ) -> Result<FlagMutesPayload, ApiError> {
         flag_rule::unmute(admin(context)?, input).await
+    }
+
+    /// Makes an alert rule. What its requests are signed with is shown once.
+    async fn create_alert_rule(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "What it is to be.")] input: AlertRuleInput,
+    ) -> Result<AlertRulePayload, ApiError> {
+        alert_rule::create(admin(context)?, actor(context), input).await
+    }
+
+    /// Changes an alert rule. What it told is over, without a word, if it tells something else now or nothing any more.
+    async fn update_alert_rule(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The rule's identifier.")] identifier: String,
+        #[graphql(desc = "What it is to be, all of it but its addresses.")] input: AlertRuleInput,
+        #[graphql(desc = "Whether requests are to be signed with something new.", default)] new_secret: bool,
+    ) -> Result<AlertRulePayload, ApiError> {
+        alert_rule::update(admin(context)?, actor(context), &identifier, input, new_secret).await
+    }
+
+    /// Removes an alert rule, and with it what it told and was to tell.
+    async fn delete_alert_rule(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The rule's identifier.")] identifier: String,
+    ) -> Result<DeleteAlertRulePayload, ApiError> {
+        alert_rule::delete(admin(context)?, &identifier).await
+    }
+
+    /// Sends a message to each address of an alert rule, to try whether it arrives.
+    async fn test_alert_rule(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The rule's identifier.")] identifier: String,
+    ) -> Result<TestAlertRulePayload, ApiError> {
+        alert_delivery::test(admin(context)?, &identifier).await
     }
 
     /// Makes a token. Nobody gives more than they have: its scopes, its life and its user's role are at most those of the

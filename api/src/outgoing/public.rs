@@ -36,9 +36,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     };
     match segments {
         // An address of the other kind in disguise is as public as that: mapped, translated, and by 6to4.
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-            is_public_v4(embedded(high, low))
-        }
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => is_public_v4(embedded(high, low)),
         // Only what is given out to everybody, and of that not what is for protocols, tunnels and documents.
         [first, second, ..] => {
             let global = (0x2000..0x4000).contains(&first);

@@ -159,7 +159,8 @@ impl AccountStore {
 
     /// Ends what lasts of a rule, without a word: what it was about is not looked at any more.
     pub(crate) async fn end_alerts_of(&self, rule: AlertRuleId, now: Timestamp) -> Result<(), StoreError> {
-        let lasting = self.update::<Entity>().filter(Column::RuleId.eq(rule)).filter(Column::EndedKey.eq(LASTS));
+        let lasting =
+            self.update::<Entity>().filter(Column::RuleId.eq(rule)).filter(Column::EndedKey.eq(LASTS));
         let ended = lasting
             .col_expr(Column::EndedKey, Expr::val(now.timestamp_millis()))
             .col_expr(Column::Told, Expr::val(false))

@@ -6,7 +6,8 @@ use entity::{
     ids::{AccountId, AlertDeliveryId, AlertRuleId},
 };
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, PaginatorTrait, QueryFilter, Select, Statement,
+    ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, PaginatorTrait, QueryFilter, Select,
+    Statement,
     sea_query::{Expr, OnConflict},
 };
 use serde::{Deserialize, Serialize};
@@ -214,7 +215,8 @@ impl AccountStore {
         end: Option<(State, Timestamp)>,
         error: Option<String>,
     ) -> Result<(), StoreError> {
-        let mut update = self.update::<Entity>().filter(Column::Id.eq(id)).filter(Column::State.eq(State::Pending));
+        let mut update =
+            self.update::<Entity>().filter(Column::Id.eq(id)).filter(Column::State.eq(State::Pending));
         update = update.col_expr(Column::LastError, Expr::val(error));
         if let Some((state, at)) = end {
             update = update

@@ -3,7 +3,10 @@
 //! Tables are walked in the order of their primary keys, some rows at a time. A row is replaced only if it still
 //! is what was read, so ingest and other servers can go on meanwhile.
 
-use entity::{alert_delivery, alert_rule, cluster_note, code_snippet, error_group, error_occurrence, ids::AccountId, log_line, profile};
+use entity::{
+    alert_delivery, alert_rule, cluster_note, code_snippet, error_group, error_occurrence, ids::AccountId,
+    log_line, profile,
+};
 use sea_orm::{
     EntityTrait, Iterable, PrimaryKeyToColumn, PrimaryKeyTrait, QueryFilter, QueryOrder, QuerySelect,
     TransactionTrait, Value,
