@@ -205,8 +205,17 @@ impl TestApp {
 
     /// Starts another server on the same database, with the same clock.
     pub async fn start_beside(other: &Self, keys: KeySource) -> Self {
+        Self::start_beside_with(other, keys, |_| {}).await
+    }
+
+    /// The same with settings of its own.
+    pub async fn start_beside_with(
+        other: &Self,
+        keys: KeySource,
+        settings: impl FnOnce(&mut ServeConfig),
+    ) -> Self {
         let clock = Arc::clone(&other.clock);
-        Self::start_at(other.database.again(), keys, clock, |_| {}).await
+        Self::start_at(other.database.again(), keys, clock, settings).await
     }
 
     /// A member, as this server knows them.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod account_list;
+mod alert;
 mod answer;
 mod api_token;
 mod breakdown;
@@ -24,6 +25,7 @@ mod error_status;
 mod event;
 mod export;
 mod fine_metric;
+mod flag;
 mod function;
 mod graphql_guard;
 mod graphql_http;

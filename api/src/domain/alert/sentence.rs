@@ -37,7 +37,8 @@ pub fn sentence(
             None => format!("{whose}: something was noticed."),
         },
         Condition::Failures { within_seconds, .. } => {
-            format!("{whose}: {value} errors within {}.", duration(*within_seconds as f64))
+            let errors = if value > 1.0 { "errors" } else { "error" };
+            format!("{whose}: {value} {errors} within {}.", duration(*within_seconds as f64))
         }
         Condition::Cost { currency, days, .. } => {
             let days = if *days == 1 { "today".to_owned() } else { format!("in {days} days") };
