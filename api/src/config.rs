@@ -6,6 +6,7 @@
 mod alert;
 mod jwt;
 mod oidc;
+mod perimeter;
 
 use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
@@ -23,13 +24,16 @@ use crate::{
 pub use self::alert::{AlertConfig, SmtpConfig};
 pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 pub use self::oidc::{ClientSecret, OidcConfig};
-use self::{alert::AlertArgs, jwt::JwtArgs, oidc::OidcArgs};
+pub use self::perimeter::PerimeterConfig;
+use self::{alert::AlertArgs, jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 41] = [
+const VARIABLES: [&str; 47] = [
     "GALVO_ALERT_PRIVATE_TARGETS",
+    "GALVO_CORS_ORIGINS",
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
+    "GALVO_FORWARDED_HEADER",
     "GALVO_JWKS",
     "GALVO_JWT_ACCOUNT_CLAIM",
     "GALVO_JWT_AUDIENCE",
@@ -61,13 +65,17 @@ const VARIABLES: [&str; 41] = [
     "GALVO_PERSISTED_DOCUMENTS_ONLY",
     "GALVO_PUBLIC_URL",
     "GALVO_QUERY_COST_PER_MINUTE",
+    "GALVO_QUERY_COST_PER_MINUTE_OF_ADDRESS",
     "GALVO_QUERY_TIMEOUT",
     "GALVO_REPORTS_PER_SECOND",
+    "GALVO_REPORT_BYTES_PER_MINUTE",
+    "GALVO_REPORT_BYTES_PER_MINUTE_OF_ADDRESS",
     SECRET_KEY,
     "GALVO_SECRET_KEY_FILE",
     "GALVO_SESSION_IDLE",
     "GALVO_SESSION_LIFETIME",
     "GALVO_SMTP_URL",
+    "GALVO_TRUSTED_PROXIES",
 ];
 
 /// The keys themselves. There is no flag for them: arguments are seen by everyone on a machine.
@@ -197,6 +205,7 @@ pub struct ServeArgs {
     oidc: OidcArgs,
     #[command(flatten)]
     alerts: AlertArgs,
+    perimeter: PerimeterArgs,
 }
 
 /// Manage accounts.
@@ -442,6 +451,8 @@ pub struct ServeConfig {
     pub oidc: Option<OidcConfig>,
     /// How alerts are sent.
     pub alerts: AlertConfig,
+    /// What lies between the server and everybody.
+    pub perimeter: PerimeterConfig,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
     /// Whether the background jobs run by themselves.
@@ -620,6 +631,11 @@ impl ServeArgs {
         if budget.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
             problems.add("query-cost-per-minute", &"must not be less than one request may cost");
         }
+        let perimeter = self.perimeter.read(problems);
+        let of_address = perimeter.as_ref().map(|perimeter| perimeter.query_cost_per_minute_of_address);
+        if of_address.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
+            problems.add("query-cost-per-minute-of-address", &"must not be less than one request may cost");
+        }
         let query_timeout = problems.within("query-timeout", &self.query_timeout, (0.1, 600.0));
         let public_url = self.public_url.as_deref().map(|url| problems.read("public-url", url));
         let absolute = problems.life("session-lifetime", &self.session_lifetime);
@@ -649,6 +665,7 @@ impl ServeArgs {
             jwt,
             oidc,
             alerts: alerts?,
+            perimeter: perimeter?,
             bootstrap: self.bootstrap,
             jobs: true,
         })

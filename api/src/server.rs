@@ -12,10 +12,11 @@ use tokio::{
 
 use crate::{
     app::account::{AccountError, Accounts},
-    auth::{Authenticator, JwksError, JwtVerifier},
+    auth::{Authenticator, JwksError, JwtVerifier, TokenUses},
     clock::Clock,
     config::{CommonConfig, ServeConfig},
     domain::token::ApiToken,
+    error::Chain,
     guard::PersistedDocuments,
     http::{self, AppState, router},
     jobs::{Jobs, RunningJobs},
@@ -34,6 +35,8 @@ pub struct Server {
     store: Store,
     jobs: Arc<Jobs>,
     running_jobs: Option<RunningJobs>,
+    token_uses: TokenUses,
+    writing_uses: Option<JoinHandle<()>>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
@@ -95,6 +98,7 @@ impl Server {
             None => None,
         };
         let authenticator = Authenticator::new(store.system(), Arc::clone(&clock)).with_jwt(jwt);
+        let token_uses = authenticator.token_uses().clone();
         let bootstrap_token = if serve.bootstrap {
             Accounts::new(store.system(), Arc::clone(&clock)).bootstrap().await?
         } else {
@@ -104,6 +108,8 @@ impl Server {
         let listener = TcpListener::bind(serve.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock), &serve.alerts));
+        // Like the jobs: tests count statements, and write when they say so.
+        let writing_uses = serve.jobs.then(|| tokio::spawn(token_uses.clone().write_down_now_and_then()));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
         let router = router(AppState::new(store.clone(), authenticator, persisted, clock, serve));
         let (stop, stopped) = oneshot::channel();
@@ -113,7 +119,17 @@ impl Server {
         };
         let serving =
             tokio::spawn(http::serve(listener, router, serve.max_connections, serve.patience, stopped));
-        Ok(Self { address, bootstrap_token, store, jobs, running_jobs, stop, serving })
+        Ok(Self {
+            address,
+            bootstrap_token,
+            store,
+            jobs,
+            running_jobs,
+            token_uses,
+            writing_uses,
+            stop,
+            serving,
+        })
     }
 
     /// Where it listens.
@@ -140,12 +156,18 @@ impl Server {
         &self.jobs
     }
 
+    /// When tokens were last used.
+    #[must_use]
+    pub fn token_uses(&self) -> &TokenUses {
+        &self.token_uses
+    }
+
     /// Takes no new connections, lets requests and jobs under way end, and closes the store.
     ///
     /// # Errors
     /// [`ServerError::Serve`] when serving had ended by itself.
     pub async fn stop(self) -> Result<(), ServerError> {
-        let Self { stop, mut serving, store, running_jobs, .. } = self;
+        let Self { stop, mut serving, store, running_jobs, token_uses, writing_uses, .. } = self;
         // The receiver is gone only if serving ended already.
         let _ = stop.send(());
         let serving_ends = tokio::time::timeout(DRAIN, &mut serving);
@@ -156,6 +178,12 @@ impl Server {
             serving.abort();
             Ok(())
         });
+        if let Some(writing) = writing_uses {
+            writing.abort();
+        }
+        if let Err(error) = token_uses.write_down().await {
+            tracing::warn!(error = %Chain(&error), "when tokens were last used was not written down");
+        }
         store.close().await;
         ended.map_err(ServerError::Serve)
     }

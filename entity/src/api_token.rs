@@ -43,6 +43,8 @@ positional! {
         pub created_at: Timestamp,
         pub expires_at: Option<Timestamp>,
         pub revoked_at: Option<Timestamp>,
+        /// When it was last used, a minute late at the most; none if it never was.
+        pub last_used_at: Option<Timestamp>,
     }
 }
 

@@ -44,6 +44,8 @@ uuid_id! {
     ApiTokenId,
     /// An invitation's row, not its public identifier.
     InvitationId,
+    /// Something that was done, or tried, in an account.
+    AuditEntryId,
     /// Dask's own identifier of a `Computation`.
     ComputationId,
     /// One `TaskGroup` object of one scheduler; made by the reporter, because Dask's names recur.

@@ -8,6 +8,7 @@ pub mod alert;
 pub mod alert_delivery;
 pub mod alert_rule;
 pub mod api_token;
+pub mod audit_entry;
 pub mod client;
 pub mod client_span;
 pub mod cluster;

@@ -6,4 +6,7 @@ use sea_orm::EntityTrait;
 pub trait AccountOwned: EntityTrait {
     /// The column holding the account, first in the primary key and in every index.
     const ACCOUNT_ID: Self::Column;
+
+    /// Whether rows are only ever added, and go with their account alone.
+    const APPEND_ONLY: bool = false;
 }

@@ -34,6 +34,8 @@ mod m20261122_000024_create_invitation;
 mod m20261122_000025_create_password;
 mod m20261122_000026_create_session;
 mod m20261122_000027_create_token_request;
+mod m20261122_000029_create_audit_entry;
+mod m20261122_000030_add_token_last_use;
 mod m20261122_000032_create_cluster_flag;
 mod m20261122_000033_create_alert;
 mod reference;
@@ -71,6 +73,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000025_create_password::Migration),
             Box::new(m20261122_000026_create_session::Migration),
             Box::new(m20261122_000027_create_token_request::Migration),
+            Box::new(m20261122_000029_create_audit_entry::Migration),
+            Box::new(m20261122_000030_add_token_last_use::Migration),
             Box::new(m20261122_000032_create_cluster_flag::Migration),
             Box::new(m20261122_000033_create_alert::Migration),
         ]

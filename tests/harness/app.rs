@@ -11,7 +11,7 @@ use galvo::{
     },
     auth::{Authenticator, Shown},
     clock::ManualClock,
-    config::{AlertConfig, CommonConfig, LogFormat, Patience, ServeConfig},
+    config::{AlertConfig, CommonConfig, LogFormat, Patience, PerimeterConfig, ServeConfig},
     domain::{access::Grant, role::scopes_of, session::SessionLife, slug::Slug},
     key_ring::KeySource,
     seal::Keys,
@@ -82,6 +82,7 @@ impl TestApp {
             jwt: None,
             oidc: None,
             alerts: AlertConfig::default(),
+            perimeter: PerimeterConfig::default(),
             bootstrap: false,
             jobs: false,
         };
@@ -169,6 +170,11 @@ impl TestApp {
     /// Brings the sums of usage by day up to date, as the server does by itself now and then.
     pub async fn fold_usage(&self) -> Folded {
         Rollups::new(self.server.store().system()).fold().await.unwrap()
+    }
+
+    /// Writes down when tokens were last used, as the server does every minute.
+    pub async fn write_down_token_uses(&self) {
+        self.server.token_uses().write_down().await.unwrap();
     }
 
     /// Says by which name the issuer of tokens knows a user.

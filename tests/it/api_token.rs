@@ -1,6 +1,7 @@
 //! Tokens: what is accepted as one, and what is not.
 
 use entity::{api_token::Scope, membership::Role};
+use galvo::{key_ring::KeySource, seal::Keys};
 use harness::{Member, TestApp};
 use reqwest::{Method, header};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
@@ -210,6 +211,48 @@ async fn an_account_has_a_bounded_number_of_good_tokens() {
     assert_eq!(create().await[0]["code"], "TOO_MANY");
     ada.query(REVOKE, json!({ "identifier": "copy7" })).await;
     assert_eq!(create().await, json!([]));
+    app.stop().await;
+}
+
+const USES: &str = "{ viewer { account { tokens { nodes { identifier lastUsedAt } } } } }";
+
+#[tokio::test]
+async fn when_a_token_was_last_used_is_written_down_now_and_then() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let (used, unused) = (ada.token(&[Scope::Read], None).await, ada.token(&[Scope::Read], None).await);
+    let public = |token: &str| token.split('-').next().unwrap().to_owned();
+    let last_used = async |token: &str| {
+        let answer = ada.query(USES, json!({})).await;
+        let nodes = answer["viewer"]["account"]["tokens"]["nodes"].as_array().unwrap().clone();
+        nodes.iter().find(|node| node["identifier"] == public(token)).unwrap()["lastUsedAt"].clone()
+    };
+    let reader = ada.with_token(used.clone());
+    for second in ["01", "02", "03"] {
+        app.set_clock(&format!("2026-11-20T12:00:{second}Z"));
+        reader.query("{ viewer { scopes } }", json!({})).await;
+    }
+    assert_eq!(last_used(&used).await, Value::Null, "no request writes it");
+    let before = app.statements();
+    app.write_down_token_uses().await;
+    assert_eq!(app.statements() - before, 1, "for all tokens");
+    app.write_down_token_uses().await;
+    assert_eq!(app.statements() - before, 1, "nothing was used since");
+    assert_eq!(last_used(&used).await, "2026-11-20T12:00:03+00:00");
+    assert_eq!(last_used(&unused).await, Value::Null);
+    // Who is not let in uses nothing.
+    let wrong = ada.with_token(format!("{}-wrong", public(&unused)));
+    assert_eq!(wrong.status().await.0, 401);
+    // Another server, which saw it earlier, and writes it later.
+    let other = TestApp::start_beside(&app, KeySource::Ring(Keys::generate())).await;
+    app.set_clock("2026-11-20T12:00:02Z");
+    other.here(&reader).query("{ viewer { scopes } }", json!({})).await;
+    app.set_clock("2026-11-20T12:00:04Z");
+    reader.query("{ viewer { scopes } }", json!({})).await;
+    app.write_down_token_uses().await;
+    other.stop().await;
+    assert_eq!(last_used(&used).await, "2026-11-20T12:00:04+00:00", "it goes forward only");
+    assert_eq!(last_used(&unused).await, Value::Null);
     app.stop().await;
 }
 

@@ -102,3 +102,18 @@ fn links_between_documents_lead_somewhere() {
         }
     }
 }
+
+#[test]
+fn every_line_of_the_threat_model_has_a_test() {
+    let (_, model) = documents().into_iter().find(|(path, _)| path.ends_with("threat-model.md")).unwrap();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("it");
+    let mut lines = 0;
+    for line in model.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what ")) {
+        let test = line.trim_end_matches(" |").rsplit("| ").next().unwrap().trim_matches('`');
+        let (file, name) = test.split_once("::").unwrap_or_else(|| panic!("no test: {line}"));
+        let text = fs::read_to_string(directory.join(file).with_extension("rs")).unwrap_or_default();
+        assert!(text.contains(&format!("\nasync fn {name}()")), "there is no test {test}");
+        lines += 1;
+    }
+    assert!(lines > 20, "{lines}");
+}

@@ -280,10 +280,11 @@ async fn wrong_arguments_are_named() {
 }
 
 /// Every list of the schema, and what tells its items apart. Of lists that a filter makes a search, the second case is one.
-const LISTS: [(&str, &str, &str); 34] = [
+const LISTS: [(&str, &str, &str); 35] = [
     ("Account.alertDeliveries", "", "identifier"),
     ("Account.alertRules", "", "identifier"),
     ("Account.alerts", "active: null", "identifier"),
+    ("Account.auditLog", "", "action target { id }"),
     ("Account.clusters", "", "schedulerId"),
     ("Account.computations", "", "daskId cluster { schedulerId }"),
     (

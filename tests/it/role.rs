@@ -96,7 +96,7 @@ const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
 const OF_THE_USER: [&str; 2] = ["setDefaultAccount", "acceptInvitation"];
 
 /// Lists that are for those who decide on members, as `Account` has them.
-const LISTS: [&str; 5] = ["members", "tokens", "invitations", "alertRules", "alertDeliveries"];
+const LISTS: [&str; 6] = ["members", "tokens", "invitations", "auditLog", "alertRules", "alertDeliveries"];
 
 /// What everybody in the account may read.
 const READERS: [u16; 6] = [200, 200, 200, 200, 200, 401];
@@ -106,6 +106,7 @@ const READERS: [u16; 6] = [200, 200, 200, 200, 200, 401];
 const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Sent::Nothing, [404, 404, 404, 404, 404, 401]),
     ("GET /api/v1/api-tokens/", Sent::Nothing, READERS),
+    ("GET /api/v1/export/audit-log", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
     ("GET /api/v1/export/clusters", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/clients", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/computations", Sent::Nothing, READERS),

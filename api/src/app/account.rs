@@ -11,12 +11,16 @@ use entity::{
 };
 use uuid::Uuid;
 
-use super::invitation::new_invitation;
+use super::{
+    api_token::token_detail,
+    invitation::{invitation_detail, new_invitation},
+};
 use crate::{
     blocking::blocking,
     clock::Clock,
     domain::{
         access::{AccessError, Grant, InvitationWish, check_grant, check_invitation},
+        audit::Actor,
         password::{Password, PasswordError},
         role::covers,
         slug::Slug,
@@ -91,7 +95,8 @@ impl Accounts {
     pub async fn create_account(&self, slug: &Slug) -> Result<AccountId, AccountError> {
         let account = self.account_row(slug);
         let (id, taken) = (account.id, format!("account '{slug}'"));
-        self.store.add_account(account).await.map_err(|error| taken_if_conflict(error, taken))?;
+        let by = Actor::operator(self.clock.timestamp());
+        self.store.add_account(account, &by).await.map_err(|error| taken_if_conflict(error, taken))?;
         Ok(id)
     }
 
@@ -110,7 +115,8 @@ impl Accounts {
         let now = self.clock.timestamp();
         check_grant(Role::Owner, grant, now)?;
         let user = new_user(name, &mut rand::rng(), now);
-        let added = self.store.add_member(account_id, user, (grant.role, grant.ends_at), now).await;
+        let by = Actor::operator(now);
+        let added = self.store.add_member(account_id, user, (grant.role, grant.ends_at), &by).await;
         added.map_err(|error| taken_if_conflict(error, format!("user '{name}' in account '{account}'")))
     }
 
@@ -132,7 +138,7 @@ impl Accounts {
         }
         let missing = || AccountError::Missing(format!("user '{name}' in account '{account}'"));
         let user = self.store.user_by_name(name.as_str()).await?.ok_or_else(missing)?;
-        match self.store.change_member(account_id, user.id, after, now).await? {
+        match self.store.change_member(account_id, user.id, after, &Actor::operator(now)).await? {
             OperatorChange::Done => Ok(()),
             OperatorChange::NoMember => Err(missing()),
             OperatorChange::LastOwner => Err(vec![AccessError::LastOwner].into()),
@@ -148,7 +154,8 @@ impl Accounts {
         let now = self.clock.timestamp();
         let expires_at = check_invitation(Role::Owner, &wish, now)?;
         let (secret, row) = new_invitation((account_id, OPERATOR), wish, expires_at, now);
-        self.store.add_invitation(row).await?;
+        let detail = invitation_detail(&row);
+        self.store.add_invitation(row, &Actor::operator(now), detail).await?;
         Ok(secret)
     }
 
@@ -159,14 +166,18 @@ impl Accounts {
     pub async fn link_user(&self, name: &Slug, issuer: &str, subject: &str) -> Result<(), AccountError> {
         let missing = || AccountError::Missing(format!("user '{name}'"));
         let user = self.store.user_by_name(name.as_str()).await?.ok_or_else(missing)?;
+        let now = self.clock.timestamp();
         let identity = identity::Model {
             issuer: issuer.to_owned(),
             subject: subject.to_owned(),
             user_id: user.id,
-            created_at: self.clock.timestamp(),
+            created_at: now,
         };
         let taken = format!("'{subject}' of '{issuer}'");
-        self.store.add_identity(identity).await.map_err(|error| taken_if_conflict(error, taken))
+        self.store
+            .add_identity(identity, &Actor::operator(now))
+            .await
+            .map_err(|error| taken_if_conflict(error, taken))
     }
 
     /// Makes a token for a member of an account. The answer is the only place its secret is ever in.
@@ -191,7 +202,8 @@ impl Accounts {
         }
         let now = self.clock.timestamp();
         let (token, row) = new_token((account_id, user.id), scopes, label, expires_at, now);
-        self.store.add_api_token(row).await?;
+        let detail = token_detail(&row);
+        self.store.add_api_token(row, &Actor::operator(now), detail).await?;
         Ok(token)
     }
 
@@ -204,7 +216,8 @@ impl Accounts {
         let user = self.store.user_by_name(user.as_str()).await?.ok_or_else(missing)?;
         let password = Password::chosen(password, &user.name)?;
         let hash = blocking(move || password.hash(&mut rand::rng())).await;
-        Ok(self.store.set_password(user.id, hash, None, self.clock.timestamp()).await?)
+        let operator = Actor::operator(self.clock.timestamp());
+        Ok(self.store.set_password(user.id, hash, None, &operator).await?)
     }
 
     /// Gives an empty store its first account, user and token; does nothing to any other.
@@ -228,7 +241,7 @@ impl Accounts {
         let scopes = [Scope::Ingest, Scope::Read, Scope::Admin];
         let of = (account.id, user.id);
         let (token, row) = new_token(of, &scopes, DEFAULT_LABEL.to_owned(), None, now);
-        match self.store.add_first(account, user, member, row).await {
+        match self.store.add_first(account, user, member, row, &Actor::operator(now)).await {
             Ok(()) => Ok(Some(token)),
             // Another process was faster.
             Err(StoreError::Conflict(_)) => Ok(None),
@@ -270,6 +283,7 @@ pub(super) fn new_token(
         created_at: now,
         expires_at,
         revoked_at: None,
+        last_used_at: None,
     };
     (token, row)
 }

@@ -9,14 +9,19 @@ use entity::{
     Timestamp,
     alert_delivery::{Channel, Event},
     alert_rule::{Condition, Model},
+    audit_entry::Action,
     ids::{AlertDeliveryId, AlertId, AlertRuleId, ClusterId, UserId},
 };
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    domain::alert::{
-        AlertError, Channels, Decision, Episode, Item, MAX_RULES, Message, Phase, RuleWish, Secret, Subject,
-        decide, sentence, unit,
+    domain::{
+        alert::{
+            AlertError, Channels, Decision, Episode, Item, MAX_RULES, Message, Phase, RuleWish, Secret,
+            Subject, decide, sentence, unit,
+        },
+        audit::{Entry, Target},
     },
     error::Chain,
     store::{AccountStore, By, Letter, NewDelivery, Store, StoreError},
@@ -217,6 +222,17 @@ pub(crate) struct Targets {
     pub(crate) new_secret: bool,
 }
 
+/// What of a rule is written down. Addresses may be secrets, and are not.
+fn detail(wish: &RuleWish, channels: &Channels) -> Value {
+    json!({
+        "name": wish.name,
+        "enabled": wish.enabled,
+        "condition": wish.condition,
+        "webhooks": channels.webhooks.len(),
+        "emails": channels.emails.len(),
+    })
+}
+
 type Outcome<T> = Result<Result<T, Refusal>, StoreError>;
 
 /// Makes a rule. The answer is the only place its secret is ever in.
@@ -242,8 +258,10 @@ pub(crate) async fn create(
             if store.alert_rule_count().await? >= MAX_RULES {
                 return Ok(None);
             }
-            let id = AlertRuleId(Uuid::now_v7());
-            store.put_alert_rule(id, wish, &channels, by.at, by).await.map(Some)
+            let (id, detail) = (AlertRuleId(Uuid::now_v7()), detail(&wish, &channels));
+            let row = store.put_alert_rule(id, wish, &channels, by.at, by).await?;
+            store.audit(Entry::done(Action::CreateAlertRule, Target::AlertRule(id), detail)).await?;
+            Ok(Some(row))
         })
     });
     Ok(row.await?.map(|row| (row, secret)).ok_or(Refusal::TooMany))
@@ -279,7 +297,10 @@ pub(crate) async fn update(
                 if tells_other || !wish.enabled {
                     store.end_alerts_of(id, by.at).await?;
                 }
+                let mut detail = detail(&wish, &channels);
+                detail["new_secret"] = new_secret.is_some().into();
                 let row = store.put_alert_rule(id, wish, &channels, before.created_at, by).await?;
+                store.audit(Entry::done(Action::UpdateAlertRule, Target::AlertRule(id), detail)).await?;
                 Ok(Ok((row, new_secret)))
             })
         })
@@ -300,6 +321,8 @@ pub(crate) async fn test(
             Box::pin(async move {
                 let Some(rule) = store.lock_alert_rule(id).await? else { return Ok(Err(Refusal::NotFound)) };
                 let deliveries = letters(&store, &slug, &rule, Event::Test, &[], now)?;
+                let detail = json!({ "messages": deliveries.len() });
+                store.audit(Entry::done(Action::TestAlertRule, Target::AlertRule(id), detail)).await?;
                 store.add_deliveries(rule.id, deliveries, now).await.map(Ok)
             })
         })

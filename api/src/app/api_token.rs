@@ -1,6 +1,7 @@
 //! Tokens, as the members of an account make and end them.
 
-use entity::{Timestamp, api_token::Model, ids::UserId};
+use entity::{Timestamp, api_token::Model, audit_entry::Action, ids::UserId};
+use serde_json::{Value, json};
 
 use super::{
     account::new_token,
@@ -10,10 +11,11 @@ use crate::{
     auth::Viewer,
     domain::{
         access::{AccessError, MAX_TOKENS, Own, TokenWish, check_own_token, check_token},
+        audit::{Entry, Target, time_detail},
         role::manages,
         token::ApiToken,
     },
-    store::AccountStore,
+    store::{AccountStore, StoreError},
 };
 
 /// Makes a token for a member. The answer is the only place its secret is ever in.
@@ -47,10 +49,23 @@ pub(crate) async fn create(
                 let TokenWish { label, scopes, expires_at } = wish;
                 let (token, row) = new_token((store.account_id(), holder), &scopes, label, expires_at, now);
                 store.add_own_api_token(row.clone()).await?;
+                let target = Target::ApiToken(row.identifier.clone());
+                let detail = token_detail(&row);
+                store.audit(Entry::done(Action::CreateToken, target, detail)).await?;
                 Ok(Ok((token, row)))
             })
         })
         .await
+}
+
+/// What of a token is written down when it is made and ended.
+pub(super) fn token_detail(token: &Model) -> Value {
+    json!({
+        "user": token.user_id,
+        "label": token.label,
+        "scopes": token.scopes,
+        "expires_at": time_detail(token.expires_at),
+    })
 }
 
 /// Ends a token. One that has ended already stays as it is.
@@ -74,11 +89,19 @@ pub(crate) async fn revoke(
                 if !manages(own, role) {
                     return Ok(Err(AccessError::MemberAbove.into()));
                 }
-                store.revoke_api_token(token.id, now).await?;
-                Ok(Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token }))
+                Ok(Ok(end(&store, token, now).await?))
             })
         })
         .await
+}
+
+async fn end(store: &AccountStore, token: Model, now: Timestamp) -> Result<Model, StoreError> {
+    store.revoke_api_token(token.id, now).await?;
+    if token.revoked_at.is_none() {
+        let (target, detail) = (Target::ApiToken(token.identifier.clone()), token_detail(&token));
+        store.audit(Entry::done(Action::RevokeToken, target, detail)).await?;
+    }
+    Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token })
 }
 
 /// Ends a token of somebody's own, which takes no role.
@@ -94,8 +117,7 @@ pub(crate) async fn revoke_own(
             Box::pin(async move {
                 let token = store.api_token(&identifier).await?.filter(|token| token.user_id == actor);
                 let Some(token) = token else { return Ok(Err(Refusal::NotFound)) };
-                store.revoke_api_token(token.id, now).await?;
-                Ok(Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token }))
+                Ok(Ok(end(&store, token, now).await?))
             })
         })
         .await

@@ -3,15 +3,18 @@
 
 use entity::{
     Timestamp,
+    audit_entry::Action,
     ids::{AccountId, InvitationId, UserId},
     invitation::Model,
 };
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::member::{Outcome, Refusal, role_of};
 use crate::{
     domain::{
         access::{AccessError, InvitationWish, MAX_INVITATIONS, check_invitation},
+        audit::{Entry, Target, membership_detail, time_detail},
         role::manages,
         token::ApiToken,
     },
@@ -40,10 +43,22 @@ pub(crate) async fn create(
                 }
                 let (secret, row) = new_invitation((store.account_id(), actor), wish, expires_at, now);
                 store.add_invitation(row.clone()).await?;
+                let target = Target::Invitation(row.identifier.clone());
+                let detail = invitation_detail(&row);
+                store.audit(Entry::done(Action::InviteMember, target, detail)).await?;
                 Ok(Ok((secret, row)))
             })
         })
         .await
+}
+
+/// What of an invitation is written down when it is made and ended.
+pub(super) fn invitation_detail(invitation: &Model) -> Value {
+    let mut detail = membership_detail(invitation.role, invitation.ends_at);
+    detail["name"] = invitation.name.clone().into();
+    detail["label"] = invitation.label.clone().into();
+    detail["expires_at"] = time_detail(Some(invitation.expires_at));
+    detail
 }
 
 /// Ends an invitation. One that has ended, or was accepted, stays as it is.
@@ -65,7 +80,11 @@ pub(crate) async fn revoke(
                 if !manages(own, invitation.role) {
                     return Ok(Err(AccessError::AboveOwnRole.into()));
                 }
-                store.revoke_invitation(invitation.id, now).await?;
+                if store.revoke_invitation(invitation.id, now).await? {
+                    let (target, detail) =
+                        (Target::Invitation(identifier.clone()), invitation_detail(&invitation));
+                    store.audit(Entry::done(Action::RevokeInvitation, target, detail)).await?;
+                }
                 // As it is now, whoever was faster.
                 Ok(store.invitation(&identifier).await?.ok_or(Refusal::NotFound))
             })

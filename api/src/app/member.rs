@@ -5,13 +5,16 @@
 
 use entity::{
     Timestamp,
+    audit_entry::Action,
     ids::UserId,
     membership::{Model, Role},
 };
+use serde_json::json;
 
 use crate::{
     domain::{
         access::{AccessError, Grant, MAX_MEMBERS, check_change, check_grant},
+        audit::{Entry, Target, membership_detail},
         slug::Slug,
         user::new_user,
     },
@@ -69,8 +72,13 @@ pub(crate) async fn add(
                 let account_id = store.account_id();
                 let Grant { role, ends_at } = grant;
                 let member = Model { account_id, user_id: user.id, role, created_at: now, ends_at };
-                let is_new = store.add_membership(member.clone()).await?;
-                Ok(if is_new { Ok(member) } else { Err(AccessError::AlreadyMember.into()) })
+                if !store.add_membership(member.clone()).await? {
+                    return Ok(Err(AccessError::AlreadyMember.into()));
+                }
+                let mut detail = membership_detail(role, ends_at);
+                detail["name"] = user.name.into();
+                store.audit(Entry::done(Action::AddMember, Target::User(user.id), detail)).await?;
+                Ok(Ok(member))
             })
         })
         .await
@@ -97,6 +105,16 @@ pub(crate) async fn change(
                     return Ok(Err(errors.into()));
                 }
                 let mut member = member.clone();
+                // Before a token goes with the membership that ends: it may be the one this is done with.
+                let before = membership_detail(member.role, member.ends_at);
+                let (action, detail) = match after {
+                    Some(grant) => {
+                        let after = membership_detail(grant.role, grant.ends_at);
+                        (Action::SetMemberRole, json!({ "before": before, "after": after }))
+                    }
+                    None => (Action::RemoveMember, json!({ "before": before })),
+                };
+                store.audit(Entry::done(action, Target::User(user), detail)).await?;
                 if let Some(grant) = after {
                     store.change_membership(user, grant).await?;
                     (member.role, member.ends_at) = (grant.role, grant.ends_at);

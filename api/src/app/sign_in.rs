@@ -21,6 +21,7 @@ use crate::{
     blocking::blocking,
     clock::Clock,
     domain::{
+        audit::{Actor, Origin},
         password::{Password, PasswordError},
         sign_in_pace::{Failures, one_address},
         slug::Slug,
@@ -138,14 +139,14 @@ impl SignIns {
         session: &Session,
         old: String,
         new: String,
-        from: IpAddr,
+        origin: Origin,
     ) -> Result<(), SignInError> {
         let name = &session.user().name;
         let new = Password::chosen(new, name)?;
-        let user = self.user(name, old, from).await?;
+        let user = self.user(name, old, origin.address).await?;
         let hash = self.hashing.run(move || new.hash(&mut rand::rng())).await?;
-        let now = self.clock.timestamp();
-        Ok(self.store.set_password(user.id, hash, Some(session.id()), now).await?)
+        let by = Actor::in_browser(&user, origin, self.clock.timestamp());
+        Ok(self.store.set_password(user.id, hash, Some(session.id()), &by).await?)
     }
 
     fn now(&self) -> i64 {

@@ -9,16 +9,21 @@ use chrono::TimeDelta;
 use entity::{
     Timestamp,
     api_token::{self, Scopes},
+    audit_entry::Action,
     ids::ApiTokenId,
     token_request::Model,
 };
 use uuid::Uuid;
 
-use super::member::{Outcome, Refusal, grant_of};
+use super::{
+    api_token::token_detail,
+    member::{Outcome, Refusal, grant_of},
+};
 use crate::{
     auth::Viewer,
     domain::{
         access::{AccessError, Grant, MAX_TOKENS, Own, TokenWish, check_own_token, is_label},
+        audit::{Entry, Target},
         role::covers,
         sign_in_pace::one_address,
         token::ApiToken,
@@ -101,8 +106,11 @@ pub(crate) async fn approve(
                     created_at: now,
                     expires_at,
                     revoked_at: None,
+                    last_used_at: None,
                 };
                 store.add_own_api_token(row.clone()).await?;
+                let target = Target::ApiToken(row.identifier.clone());
+                store.audit(Entry::done(Action::CreateToken, target, token_detail(&row))).await?;
                 Ok(Ok(row))
             })
         })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use entity::{Timestamp, api_token::Scope};
 
-use super::{Viewer, credential::Credential, jwt::JwtVerifier, viewer::Proof};
+use super::{TokenUses, Viewer, credential::Credential, jwt::JwtVerifier, viewer::Proof};
 use crate::{
     clock::Clock,
     domain::{access::is_over, slug::Slug, token::ApiToken},
@@ -20,6 +20,7 @@ pub struct Authenticator {
     pub(super) store: SystemStore,
     pub(super) clock: Arc<dyn Clock>,
     jwt: Option<Arc<JwtVerifier>>,
+    uses: TokenUses,
 }
 
 /// What a request shows of who is asking, and which account it asks for.
@@ -73,13 +74,20 @@ impl Authenticator {
     /// An authenticator that looks tokens up in `store`.
     #[must_use]
     pub fn new(store: SystemStore, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, jwt: None }
+        let uses = TokenUses::new(store.clone());
+        Self { store, clock, jwt: None, uses }
     }
 
     /// One that also believes an issuer of JWTs.
     #[must_use]
     pub fn with_jwt(self, jwt: Option<JwtVerifier>) -> Self {
         Self { jwt: jwt.map(Arc::new), ..self }
+    }
+
+    /// When tokens were last used that it verified.
+    #[must_use]
+    pub fn token_uses(&self) -> &TokenUses {
+        &self.uses
     }
 
     /// The viewer behind what was shown: `Bearer`, `Token` or `ApiToken`, and an API token or a JWT.
@@ -118,6 +126,7 @@ impl Authenticator {
                     && !is_over(token.expires_at, now)
                     && !is_over(standing.membership.ends_at, now) =>
             {
+                self.uses.note(token.id, now);
                 Ok(Proof {
                     credential: Credential::ApiToken(token.id),
                     standing,

@@ -1,7 +1,7 @@
 //! The kinds of credentials, and in what they differ once they are verified.
 
 use entity::{
-    Timestamp,
+    Timestamp, audit_entry,
     ids::{ApiTokenId, UserId},
 };
 
@@ -33,6 +33,16 @@ impl Credential {
         match self {
             Self::ApiToken(token) => LimitKey::ApiToken(token),
             Self::Session | Self::Jwt => LimitKey::User(user),
+        }
+    }
+
+    /// What is written down of it, and which token it is if it is one.
+    #[must_use]
+    pub fn audited(self) -> (audit_entry::Credential, Option<ApiTokenId>) {
+        match self {
+            Self::ApiToken(token) => (audit_entry::Credential::ApiToken, Some(token)),
+            Self::Session => (audit_entry::Credential::Session, None),
+            Self::Jwt => (audit_entry::Credential::Jwt, None),
         }
     }
 

@@ -127,7 +127,7 @@ impl Authenticator {
             (Err(AuthError::NoAccount), Some(provision)) => {
                 let asked =
                     account.map(|account| asked_for(account, claimed.accounts.as_deref())).transpose()?;
-                self.receive(jwt.issuer(), &claimed, provision, asked).await?;
+                self.receive(jwt.issuer(), Credential::Jwt, &claimed, provision, asked).await?;
                 self.admit(admission(), account).await
             }
             (admitted, _) => admitted,

@@ -20,6 +20,7 @@ mod jwt;
 mod newcomer;
 mod oidc;
 mod session;
+mod token_use;
 mod viewer;
 
 pub use authenticator::{AuthError, Authenticator, Shown};
@@ -27,5 +28,6 @@ pub use credential::{Credential, LimitKey};
 pub use jwks::JwksError;
 pub use jwt::JwtVerifier;
 pub use oidc::{CALLBACK, OidcError, OidcProvider, Returned};
-pub use session::{Session, Sessions};
+pub use session::{Proof, Session, Sessions};
+pub use token_use::TokenUses;
 pub use viewer::Viewer;

@@ -1,6 +1,6 @@
 //! Those whom an issuer sends and whom nobody here knows yet.
 
-use super::{AuthError, Authenticator};
+use super::{AuthError, Authenticator, Credential};
 use crate::{
     config::Provision,
     domain::{
@@ -21,6 +21,7 @@ impl Authenticator {
     pub(super) async fn receive(
         &self,
         issuer: &str,
+        credential: Credential,
         claimed: &Claimed,
         provision: &Provision,
         asked: Option<Slug>,
@@ -46,6 +47,7 @@ impl Authenticator {
                 user: new_user(&name, &mut rand::rng(), now),
                 account: account.clone(),
                 role,
+                credential: credential.audited().0,
             };
             match self.store.admit_newcomer(newcomer, now).await {
                 // Another request of the same newcomer was faster, or the name is taken.

@@ -24,7 +24,7 @@ use openidconnect::{
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::{AuthError, Authenticator};
+use super::{AuthError, Authenticator, Credential};
 use crate::{
     config::OidcConfig,
     domain::{
@@ -331,7 +331,7 @@ impl Authenticator {
         if standing.await?.is_none()
             && let Some(provision) = &provider.config.provision
         {
-            self.receive(issuer, &claimed, provision, None).await?;
+            self.receive(issuer, Credential::Session, &claimed, provision, None).await?;
         }
         self.store.user_of_identity(issuer, subject).await?.map(Ok).ok_or(AuthError::NoAccount)
     }

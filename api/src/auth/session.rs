@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use entity::{Timestamp, ids::UserId, session::Model, user};
+use entity::{Timestamp, session::Model, user};
+use serde_json::json;
 
 use super::{AuthError, Authenticator, Viewer, authenticator::Admission, credential::Credential};
 use crate::{
     clock::Clock,
-    domain::session::{SessionLife, SessionSecret},
+    domain::{
+        audit::{Actor, Origin},
+        session::{SessionLife, SessionSecret},
+    },
     error::Chain,
     store::{StoreError, SystemStore, Whose},
 };
@@ -26,6 +30,24 @@ pub struct Sessions {
     store: SystemStore,
     clock: Arc<dyn Clock>,
     life: SessionLife,
+}
+
+/// How somebody proved who they are before a session began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// By their password.
+    Password,
+    /// By what an OpenID provider says.
+    Oidc,
+}
+
+impl Proof {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Password => "password",
+            Self::Oidc => "oidc",
+        }
+    }
 }
 
 impl Session {
@@ -71,16 +93,22 @@ impl Sessions {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn begin(&self, user: UserId) -> Result<SessionSecret, StoreError> {
+    pub async fn begin(
+        &self,
+        user: &user::Model,
+        proof: Proof,
+        origin: Origin,
+    ) -> Result<SessionSecret, StoreError> {
         let (secret, now) = (SessionSecret::generate(&mut rand::rng()), self.clock.timestamp());
         let row = Model {
             id: secret.id(),
-            user_id: user,
+            user_id: user.id,
             created_at: now,
             used_at: now,
             expires_at: self.life.end(now),
         };
-        self.store.add_session(row, self.life.idle_since(now)).await?;
+        let (by, detail) = (Actor::in_browser(user, origin, now), json!({ "by": proof.name() }));
+        self.store.add_session(row, self.life.idle_since(now), &by, detail).await?;
         Ok(secret)
     }
 
@@ -115,8 +143,9 @@ impl Sessions {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn end_all(&self, session: &Session) -> Result<(), StoreError> {
-        self.store.end_sessions(session.user.id).await
+    pub async fn end_all(&self, session: &Session, origin: Origin) -> Result<(), StoreError> {
+        let by = Actor::in_browser(&session.user, origin, self.clock.timestamp());
+        self.store.end_sessions(session.user.id, &by).await
     }
 }
 

@@ -10,7 +10,11 @@ use entity::{
 
 use super::credential::{Credential, LimitKey};
 use crate::{
-    domain::{role::scopes_of, slug::Slug},
+    domain::{
+        audit::{Actor, Origin},
+        role::scopes_of,
+        slug::Slug,
+    },
     store::Standing,
 };
 
@@ -122,6 +126,14 @@ impl Viewer {
     #[must_use]
     pub fn grants_until(&self) -> Option<Timestamp> {
         self.credential.grants_until(self.expires_at)
+    }
+
+    /// The viewer as what is written down of whoever changes something.
+    #[must_use]
+    pub fn actor(&self, origin: Origin, at: Timestamp) -> Actor {
+        let (credential, token) = self.credential.audited();
+        let user = Some((self.user_id(), self.user().name.clone()));
+        Actor { user, credential, token, origin: Some(origin), at }
     }
 
     /// Whether the credentials may be used for `scope`.

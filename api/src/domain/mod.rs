@@ -2,8 +2,10 @@
 //! parsed here, once, into types that need no second check.
 
 pub mod access;
+pub mod address;
 pub mod alert;
 pub mod answer;
+pub mod audit;
 pub mod bounded;
 pub mod breakdown;
 pub mod claims;

@@ -81,10 +81,13 @@ const USAGE_HOUR: &str = "start usage { clusterSeconds computeSeconds transferSe
     idleSeconds spillSeconds utilization causes { cause seconds } tasks tasksErred retries errors bytes spilledBytes \
     workers costs { amount currency basis } }";
 
+const AUDIT_ENTRY: &str = "at action outcome user { id } userName credential tokenIdentifier address requestId \
+    target { kind id } detail";
+
 const FINE_METRIC: &str = "context function activity unit value spanAttributable";
 
 /// All lists that can be exported.
-pub(super) const LISTS: [List; 21] = [
+pub(super) const LISTS: [List; 22] = [
     of_account("clusters", CLUSTER, FEW_ROWS),
     of_account("computations", COMPUTATION, SHORT_ROWS),
     of_account("spans", SPAN, FEW_ROWS),
@@ -94,6 +97,7 @@ pub(super) const LISTS: [List; 21] = [
     of_account("logs", LOG_LINE, LONG_ROWS),
     of_account("functions", FUNCTION, SHORT_ROWS),
     of_account("usageTable", USAGE_ROW, SHORT_ROWS),
+    of_account("auditLog", AUDIT_ENTRY, SHORT_ROWS),
     of_cluster("computations", COMPUTATION, SHORT_ROWS),
     of_cluster("taskGroups", TASK_GROUP, SHORT_ROWS),
     of_cluster("spans", SPAN, FEW_ROWS),

@@ -17,8 +17,11 @@ use crate::{
     auth::Viewer,
     blocking::blocking,
     clock::Clock,
-    domain::fine_metric::{Cells, Labels, Unreadable},
-    graphql::{RateLimit, Schema, global_span_id},
+    domain::{
+        audit::Origin,
+        fine_metric::{Cells, Labels, Unreadable},
+    },
+    graphql::{Caller, RateLimit, Schema, global_span_id},
     guard::Guard,
     store::{NO_SPAN, Store, StoreError},
 };
@@ -64,6 +67,8 @@ pub(crate) struct Reading {
     export: Arc<Export>,
     variables: Map<String, Json>,
     position: Position,
+    /// Where it was asked for.
+    origin: Origin,
 }
 
 /// Where the next page begins.
@@ -85,11 +90,16 @@ enum Rows {
 
 impl Reading {
     /// Begins to read: `of` names the account or the cluster, `parameters` are the field's arguments.
-    pub(crate) fn new(export: Arc<Export>, of: String, parameters: Map<String, Json>) -> Self {
+    pub(crate) fn new(
+        export: Arc<Export>,
+        of: String,
+        parameters: Map<String, Json>,
+        origin: Origin,
+    ) -> Self {
         let mut variables = parameters;
         variables.insert("_of".to_owned(), of.into());
         variables.insert("_first".to_owned(), export.page.into());
-        Self { export, variables, position: Position::Cursor(None) }
+        Self { export, variables, position: Position::Cursor(None), origin }
     }
 
     /// The next page; none behind the last one. A page may be empty and not the last.
@@ -129,8 +139,9 @@ impl Reading {
         variables.insert("_after".to_owned(), after.into());
         let guarded = source.guard.check_own(&self.export.document, variables).await;
         let request = guarded.map_err(ReadError::Refused)?.request;
-        let (store, now) = (&source.store, source.clock.now());
-        let run = source.schema.execute_pages(request, viewer.clone(), left, store, now, self.export.page);
+        let (viewer, origin, now) = (viewer.clone(), self.origin, source.clock.now());
+        let caller = Caller { viewer, origin, rate_limit: left, now };
+        let run = source.schema.execute_pages(request, caller, &source.store, self.export.page);
         let mut of = answer(run.await)?;
         let Value::Object(of) = &mut of else { return Err(ReadError::NotFound) };
         let rows = match self.export.shape {

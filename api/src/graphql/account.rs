@@ -8,6 +8,7 @@ use super::{
     account_series::{self, AccountSeries},
     account_watch::AccountWatch,
     api_token::{self, ApiToken},
+    audit_entry::{self, AuditEntry, AuditFilter},
     breakdown::{FineMetricDimension, FineMetricTable},
     cluster_list::{self, ClusterConnection, ClusterFilter, ClusterOrder, TimeRange},
     comparison::{Comparison, ComparisonDimension},
@@ -306,5 +307,25 @@ impl Account {
             return Some(Err(error));
         }
         Some(invitation::invitations(&self.0, PageArguments { first, after, last, before }).await)
+    }
+
+    /// What was done in it and by whom, the newest first: every change, by members or operators, what was tried without the
+    /// right to it, and who read code. Nothing of it is ever changed or removed. Null, with an error, for a token without the
+    /// scope `admin`.
+    async fn audit_log(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "Which entries are meant; all if not given.")] filter: Option<AuditFilter>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Unsealed<Connection<AuditEntry>> {
+        if let Err(error) = admin(context) {
+            return Some(Err(error));
+        }
+        let page = PageArguments { first, after, last, before };
+        Some(audit_entry::audit_log(&self.0, filter.unwrap_or_default(), page).await)
     }
 }

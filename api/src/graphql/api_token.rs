@@ -2,7 +2,10 @@
 
 use async_graphql::{ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use entity::api_token::{Model, Scope};
+use entity::{
+    api_token::{Model, Scope},
+    audit_entry::Action,
+};
 
 use super::{
     connection::{Connection, PageArguments, counted},
@@ -18,6 +21,7 @@ use crate::{
     auth,
     domain::{
         access::{AccessError, TokenWish},
+        audit::Target,
         token,
     },
     store::ApiTokenSort,
@@ -68,13 +72,19 @@ impl ApiToken {
         self.row.expires_at.map(|end| end.0)
     }
 
+    /// When it was last used, by the server's clock; null if it never was. It is written down once a minute and when the
+    /// server stops, so it may be that much earlier than what was last.
+    async fn last_used_at(&self) -> Option<DateTime<Utc>> {
+        self.row.last_used_at.map(|at| at.0)
+    }
+
     /// When somebody ended it; null for one that nobody did.
     async fn revoked_at(&self) -> Option<DateTime<Utc>> {
         self.row.revoked_at.map(|end| end.0)
     }
 }
 
-in_place! { ApiToken: identifier, label, scopes, created_at, expires_at, revoked_at }
+in_place! { ApiToken: identifier, label, scopes, created_at, expires_at, last_used_at, revoked_at }
 
 /// A token to be made.
 #[derive(InputObject)]
@@ -153,7 +163,8 @@ pub(super) async fn create_token(
                 AccessError::MemberAbove | AccessError::Over => "user",
                 _ => "scopes",
             };
-            let user_errors = AccessUserError::of(refusal, "user", about)?;
+            let attempt = (Action::CreateToken, Target::User(holder));
+            let user_errors = scope.refused_by(attempt, refusal, "user", about).await?;
             Ok(CreateTokenPayload { secret: None, token: None, user_errors })
         }
     }
@@ -168,10 +179,11 @@ pub(super) async fn revoke_token(
     if !token::ApiToken::is_identifier(&identifier) {
         return Err(ApiError::NotFound("token"));
     }
+    let attempt = (Action::RevokeToken, Target::ApiToken(identifier.clone()));
     match api_token::revoke(&scope.store, viewer.user_id(), identifier, scope.now.into()).await? {
         Ok(row) => Ok(RevokeTokenPayload { token: Some(ApiToken::new(scope, row)), user_errors: Vec::new() }),
         Err(refusal) => {
-            let user_errors = AccessUserError::of(refusal, "token", |_| "identifier")?;
+            let user_errors = scope.refused_by(attempt, refusal, "token", |_| "identifier").await?;
             Ok(RevokeTokenPayload { token: None, user_errors })
         }
     }

@@ -160,7 +160,7 @@ pub(super) async fn unmute(
         Ok(tag) => tag,
         Err(error) => return Ok(FlagMutesPayload::refused(scope, "tag", &error.to_string())),
     };
-    if scope.store.unmute_flag(&Muted { kind: input.kind.into(), tag }).await? {
+    if scope.store.unmute_flag(Muted { kind: input.kind.into(), tag }).await? {
         return Ok(FlagMutesPayload::done(scope));
     }
     Ok(FlagMutesPayload::refused(scope, "kind", "is not muted like this"))

@@ -2,7 +2,7 @@
 
 use async_graphql::{InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use entity::{ids::UserId, invitation::Model};
+use entity::{audit_entry::Action, ids::UserId, invitation::Model};
 
 use super::{
     connection::{Connection, PageArguments, counted},
@@ -16,6 +16,7 @@ use crate::{
     app::invitation,
     domain::{
         access::{AccessError, InvitationWish, is_over},
+        audit::Target,
         slug::Slug,
         token::ApiToken,
     },
@@ -188,7 +189,8 @@ pub(super) async fn invite_member(
                     _ => "name",
                 })
             };
-            Ok(refused(AccessUserError::of(refusal, "user", about)?))
+            let attempt = (Action::InviteMember, Target::Account);
+            Ok(refused(scope.refused_by(attempt, refusal, "user", about).await?))
         }
     }
 }
@@ -202,13 +204,14 @@ pub(super) async fn revoke_invitation(
     if !ApiToken::is_identifier(&identifier) {
         return Err(ApiError::NotFound("invitation"));
     }
+    let attempt = (Action::RevokeInvitation, Target::Invitation(identifier.clone()));
     match invitation::revoke(&scope.store, actor, identifier, scope.now.into()).await? {
         Ok(row) => Ok(RevokeInvitationPayload {
             invitation: Some(Invitation::new(scope, row)),
             user_errors: Vec::new(),
         }),
         Err(refusal) => {
-            let user_errors = AccessUserError::of(refusal, "invitation", |_| "identifier")?;
+            let user_errors = scope.refused_by(attempt, refusal, "invitation", |_| "identifier").await?;
             Ok(RevokeInvitationPayload { invitation: None, user_errors })
         }
     }

@@ -3,6 +3,7 @@
 use async_graphql::{Enum, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
+    audit_entry::Action,
     ids::UserId,
     membership::{self, Model},
 };
@@ -20,6 +21,7 @@ use crate::{
     app::member::{self, Refusal},
     domain::{
         access::{AccessError, Grant, is_over},
+        audit::Target,
         slug::Slug,
     },
     store::MemberSort,
@@ -219,7 +221,7 @@ pub(super) async fn add_member(
     };
     let grant = grant(input.role, input.until);
     let outcome = member::add(&scope.store, actor, &name, grant, scope.now.into()).await?;
-    payload(scope, outcome, "name")
+    payload(scope, outcome, (Action::AddMember, Target::Account), "name").await
 }
 
 pub(super) async fn set_member_role(
@@ -230,7 +232,8 @@ pub(super) async fn set_member_role(
 ) -> Result<MemberPayload, ApiError> {
     let user = User::identified(scope, user)?;
     let after = Some(grant(role, until));
-    payload(scope, member::change(&scope.store, actor, user, after, scope.now.into()).await?, "user")
+    let outcome = member::change(&scope.store, actor, user, after, scope.now.into()).await?;
+    payload(scope, outcome, (Action::SetMemberRole, Target::User(user)), "user").await
 }
 
 pub(super) async fn remove_member(
@@ -240,7 +243,8 @@ pub(super) async fn remove_member(
 ) -> Result<MemberPayload, ApiError> {
     let user = User::identified(scope, user)?;
     let outcome = member::change(&scope.store, actor, user, None, scope.now.into()).await?;
-    let mut payload = payload(scope, outcome, "user")?;
+    let attempt = (Action::RemoveMember, Target::User(user));
+    let mut payload = payload(scope, outcome, attempt, "user").await?;
     payload.member = None;
     Ok(payload)
 }
@@ -260,9 +264,10 @@ pub(super) fn grant_field(error: AccessError) -> Option<&'static str> {
 }
 
 /// `field` is what names the member.
-fn payload(
+async fn payload(
     scope: &AccountScope,
     outcome: Result<Model, Refusal>,
+    attempt: (Action, Target),
     field: &'static str,
 ) -> Result<MemberPayload, ApiError> {
     let scope = scope.after_change();
@@ -270,7 +275,7 @@ fn payload(
         Ok(row) => (Some(Member::new(&scope, row)), Vec::new()),
         Err(refusal) => {
             let about = |error| grant_field(error).unwrap_or(field);
-            (None, AccessUserError::of(refusal, "user", about)?)
+            (None, scope.refused_by(attempt, refusal, "user", about).await?)
         }
     };
     Ok(MemberPayload { member, account: Account(scope), user_errors })

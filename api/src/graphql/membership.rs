@@ -86,10 +86,10 @@ pub(super) async fn accept_invitation(
     context: &Context<'_>,
     secret: &str,
 ) -> Result<AcceptInvitationPayload, ApiError> {
-    let (user, RequestContext { viewer, scope, .. }) = (own(context)?, schema::request(context));
+    let (user, RequestContext { viewer, scope, actor, .. }) = (own(context)?, schema::request(context));
     let now = scope.now.into();
     let accepted = match ApiToken::parse(secret) {
-        Some(secret) => user.accept_invitation(&secret, &viewer.user().name, now).await?,
+        Some(secret) => user.accept_invitation(&secret, &viewer.user().name, actor, now).await?,
         None => Err(AccessError::NoInvitation),
     };
     match accepted {
@@ -109,10 +109,12 @@ pub(super) async fn set_default_account(
     context: &Context<'_>,
     slug: &str,
 ) -> Result<SetDefaultAccountPayload, ApiError> {
-    let (user, now) = (own(context)?, schema::request(context).scope.now.into());
+    let (user, RequestContext { scope, actor, .. }) = (own(context)?, schema::request(context));
+    let now = scope.now.into();
     let standings = user.standings(now).await?;
     let chosen = standings.iter().find(|standing| standing.account.slug == slug);
-    user.set_default_account(chosen.ok_or(ApiError::NotFound("account"))?.account.id).await?;
+    let chosen = chosen.ok_or(ApiError::NotFound("account"))?.account.id;
+    user.set_default_account(chosen, actor).await?;
     Ok(SetDefaultAccountPayload { memberships: Items(all(user.standings(now).await?)) })
 }
 

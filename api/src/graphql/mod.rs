@@ -12,6 +12,7 @@ mod answer;
 mod answer_loaders;
 mod api_token;
 mod argument;
+mod audit_entry;
 mod baseline;
 mod batch;
 mod breakdown;
@@ -70,7 +71,7 @@ mod worker;
 
 pub use error::ApiError;
 pub use rate_limit::RateLimit;
-pub use schema::Schema;
+pub use schema::{Caller, Schema};
 
 pub(crate) use connection::{DEFAULT_PAGE, MAX_PAGE};
 pub(crate) use id::global_span_id;

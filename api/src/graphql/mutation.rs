@@ -4,8 +4,10 @@ use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
     api_token::Scope,
+    audit_entry::Action,
     ids::{ClusterId, UserId},
 };
+use serde_json::json;
 
 use super::{
     account::Account,
@@ -29,6 +31,7 @@ use super::{
     schema::{self, RequestContext},
     scope::AccountScope,
 };
+use crate::domain::audit::Target;
 
 /// What can be changed.
 pub(super) struct Mutation;
@@ -44,7 +47,7 @@ impl Mutation {
         #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
         #[graphql(desc = "What is wanted.")] state: DesiredState,
     ) -> Result<SetDesiredStatePayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::SetDesiredState).await?;
         let row = scope.store.set_desired_state(cluster_of(scope, &cluster)?, state.into()).await?;
         let row = row.ok_or(ApiError::NotFound("cluster"))?;
         Ok(SetDesiredStatePayload { cluster: Cluster::new(&scope.after_change(), row) })
@@ -58,7 +61,7 @@ impl Mutation {
         #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
         #[graphql(desc = "All tags it is to have, at most 50, each key once.")] tags: Vec<Tag>,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::SetClusterTags).await?;
         set_cluster_tags(scope, cluster_of(scope, &cluster)?, &tags).await
     }
 
@@ -70,7 +73,7 @@ impl Mutation {
         #[graphql(desc = "The text, at most 10,000 characters; an empty one removes the notes.")]
         text: String,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::SetClusterNotes).await?;
         set_cluster_notes(scope, actor(context), cluster_of(scope, &cluster)?, &text).await
     }
 
@@ -82,7 +85,7 @@ impl Mutation {
         #[graphql(desc = "The group's global identifier.")] group: ID,
         #[graphql(desc = "What is to be thought of it.")] status: ErrorGroupVerdict,
     ) -> Result<SetErrorGroupStatusPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::SetErrorGroupStatus).await?;
         match GlobalId::parse(&group) {
             Some(GlobalId::ErrorGroup(account, id)) if account == scope.account.id => {
                 set_error_group_status(scope, actor(context), id, status).await
@@ -98,7 +101,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "What is wanted, all of it.")] input: SetIdlePolicyInput,
     ) -> Result<SetIdlePolicyPayload, ApiError> {
-        set_idle_policy(admin(context)?, actor(context), input).await
+        set_idle_policy(admin_for(context, Action::SetIdlePolicy).await?, actor(context), input).await
     }
 
     /// Mutes a kind of flag, in place of what was said of the same before. The account may have muted 100 at the most.
@@ -107,7 +110,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "What is to be muted.")] input: MuteFlagInput,
     ) -> Result<FlagMutesPayload, ApiError> {
-        flag_rule::mute(admin(context)?, actor(context), input).await
+        flag_rule::mute(admin_for(context, Action::MuteFlag).await?, actor(context), input).await
     }
 
     /// Ends that a kind of flag is muted.
@@ -116,7 +119,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "What is to be muted no more.")] input: UnmuteFlagInput,
     ) -> Result<FlagMutesPayload, ApiError> {
-        flag_rule::unmute(admin(context)?, input).await
+        flag_rule::unmute(admin_for(context, Action::UnmuteFlag).await?, input).await
     }
 
     /// Makes an alert rule. What its requests are signed with is shown once.
@@ -125,7 +128,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "What it is to be.")] input: AlertRuleInput,
     ) -> Result<AlertRulePayload, ApiError> {
-        alert_rule::create(admin(context)?, actor(context), input).await
+        alert_rule::create(admin_for(context, Action::CreateAlertRule).await?, actor(context), input).await
     }
 
     /// Changes an alert rule. What it told is over, without a word, if it tells something else now or nothing any more.
@@ -136,7 +139,8 @@ impl Mutation {
         #[graphql(desc = "What it is to be, all of it but its addresses.")] input: AlertRuleInput,
         #[graphql(desc = "Whether requests are to be signed with something new.", default)] new_secret: bool,
     ) -> Result<AlertRulePayload, ApiError> {
-        alert_rule::update(admin(context)?, actor(context), &identifier, input, new_secret).await
+        let scope = admin_for(context, Action::UpdateAlertRule).await?;
+        alert_rule::update(scope, actor(context), &identifier, input, new_secret).await
     }
 
     /// Removes an alert rule, and with it what it told and was to tell.
@@ -145,7 +149,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The rule's identifier.")] identifier: String,
     ) -> Result<DeleteAlertRulePayload, ApiError> {
-        alert_rule::delete(admin(context)?, &identifier).await
+        alert_rule::delete(admin_for(context, Action::DeleteAlertRule).await?, &identifier).await
     }
 
     /// Sends a message to each address of an alert rule, to try whether it arrives.
@@ -154,7 +158,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The rule's identifier.")] identifier: String,
     ) -> Result<TestAlertRulePayload, ApiError> {
-        alert_delivery::test(admin(context)?, &identifier).await
+        alert_delivery::test(admin_for(context, Action::TestAlertRule).await?, &identifier).await
     }
 
     /// Makes a token. Nobody gives more than they have: its scopes, its life and its user's role are at most those of the
@@ -164,7 +168,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "What it is to be.")] input: CreateTokenInput,
     ) -> Result<CreateTokenPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::CreateToken).await?;
         api_token::create_token(scope, &schema::request(context).viewer, input).await
     }
 
@@ -174,7 +178,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The public half: what stands in front of the dash.")] identifier: String,
     ) -> Result<RevokeTokenPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::RevokeToken).await?;
         api_token::revoke_token(scope, &schema::request(context).viewer, identifier).await
     }
 
@@ -184,7 +188,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "Who, and as what.")] input: AddMemberInput,
     ) -> Result<MemberPayload, ApiError> {
-        member::add_member(admin(context)?, actor(context), input).await
+        member::add_member(admin_for(context, Action::AddMember).await?, actor(context), input).await
     }
 
     /// Gives a member another role, or a guest another end. Tokens of the member are good for no more than that at once. The
@@ -198,7 +202,13 @@ impl Mutation {
             DateTime<Utc>,
         >,
     ) -> Result<MemberPayload, ApiError> {
-        member::set_member_role(admin(context)?, actor(context), &user, (role, until)).await
+        member::set_member_role(
+            admin_for(context, Action::SetMemberRole).await?,
+            actor(context),
+            &user,
+            (role, until),
+        )
+        .await
     }
 
     /// Ends a membership, and with it at once all tokens of the member. What the member's clusters reported stays. The last
@@ -208,7 +218,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The user's global identifier.")] user: ID,
     ) -> Result<MemberPayload, ApiError> {
-        member::remove_member(admin(context)?, actor(context), &user).await
+        member::remove_member(admin_for(context, Action::RemoveMember).await?, actor(context), &user).await
     }
 
     /// Makes an invitation. Whoever is invited becomes a member by `acceptInvitation`.
@@ -217,7 +227,8 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "Who, and as what.")] input: InviteMemberInput,
     ) -> Result<InviteMemberPayload, ApiError> {
-        invitation::invite_member(admin(context)?, actor(context), input).await
+        invitation::invite_member(admin_for(context, Action::InviteMember).await?, actor(context), input)
+            .await
     }
 
     /// Ends an invitation at once; one that has ended, or was accepted, stays as it is.
@@ -226,7 +237,12 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The public half: what stands in front of the dash.")] identifier: String,
     ) -> Result<RevokeInvitationPayload, ApiError> {
-        invitation::revoke_invitation(admin(context)?, actor(context), identifier).await
+        invitation::revoke_invitation(
+            admin_for(context, Action::RevokeInvitation).await?,
+            actor(context),
+            identifier,
+        )
+        .await
     }
 
     /// Makes the viewer a member of the account that made an invitation. It needs no role anywhere, but credentials that are
@@ -255,7 +271,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The rate.")] input: CostRateInput,
     ) -> Result<CostRatesPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::SetCostRate).await?;
         match input.check() {
             Ok(rate) => {
                 scope.store.set_cost_rate(&rate).await?;
@@ -271,7 +287,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The day it begins on.")] valid_from: Date,
     ) -> Result<CostRatesPayload, ApiError> {
-        let scope = admin(context)?;
+        let scope = admin_for(context, Action::DeleteCostRate).await?;
         let deleted = scope.store.delete_cost_rate(valid_from.number()).await?;
         let missing = (!deleted).then(|| UserError::new("validFrom", "no rate begins on this day"));
         Ok(CostRatesPayload {
@@ -287,7 +303,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "What is wanted.")] input: SetDataPolicyInput,
     ) -> Result<SetDataPolicyPayload, ApiError> {
-        set_data_policy(admin(context)?, input).await
+        set_data_policy(admin_for(context, Action::SetDataPolicy).await?, input).await
     }
 }
 
@@ -295,6 +311,17 @@ impl Mutation {
 pub(super) fn admin<'a>(context: &Context<'a>) -> Result<&'a AccountScope, ApiError> {
     let RequestContext { viewer, scope, .. } = schema::request(context);
     if viewer.may(Scope::Admin) { Ok(scope) } else { Err(missing_scope(Scope::Admin)) }
+}
+
+/// The account, for those who may change it. That others tried is written down.
+async fn admin_for<'a>(context: &Context<'a>, action: Action) -> Result<&'a AccountScope, ApiError> {
+    let refusal = match admin(context) {
+        Ok(scope) => return Ok(scope),
+        Err(refusal) => refusal,
+    };
+    let RequestContext { scope, .. } = schema::request(context);
+    scope.refused(action, Target::Account, json!({ "missing_scope": "admin" })).await?;
+    Err(refusal)
 }
 
 /// Who changes something.

@@ -1,11 +1,17 @@
 //! Where the schema is built.
 
-use async_graphql::{Context, EmptySubscription, Request, Response, ValidationMode};
+use std::sync::Arc;
+
+use async_graphql::{Context, EmptySubscription, Pos, Request, Response, ValidationMode};
 use chrono::{DateTime, Utc};
 
-use super::{in_place::Merged, mutation::Mutation, query::Query, rate_limit::RateLimit, scope::AccountScope};
+use super::{
+    audit_entry::Refusals, connection::MAX_LIMIT, error::ApiError, in_place::Merged, mutation::Mutation,
+    query::Query, rate_limit::RateLimit, scope::AccountScope,
+};
 use crate::{
     auth::Viewer,
+    domain::audit::{Actor, Origin},
     store::{Store, UserStore},
 };
 
@@ -14,7 +20,7 @@ pub(crate) const MAX_NESTING: usize = 30;
 
 /// The schema with its resolvers.
 #[derive(Clone)]
-pub struct Schema(async_graphql::Schema<Query, Mutation, EmptySubscription>);
+pub struct Schema(async_graphql::Schema<Query, Mutation, EmptySubscription>, Arc<Refusals>);
 
 /// What resolvers know of the request they work for.
 pub(super) struct RequestContext {
@@ -22,7 +28,21 @@ pub(super) struct RequestContext {
     pub(super) scope: AccountScope,
     /// The user's own view of their accounts, if the credentials are theirs.
     pub(super) user: Option<UserStore>,
+    /// The viewer as what is written down of whoever changes something.
+    pub(super) actor: Actor,
     pub(super) rate_limit: RateLimit,
+}
+
+/// Who asks, from where and when, and what they have left to ask.
+pub struct Caller {
+    /// Who asks.
+    pub viewer: Viewer,
+    /// Where the request comes from.
+    pub origin: Origin,
+    /// What is left of the caller's points.
+    pub rate_limit: RateLimit,
+    /// When the request came.
+    pub now: DateTime<Utc>,
 }
 
 impl Schema {
@@ -34,7 +54,7 @@ impl Schema {
             .validation_mode(ValidationMode::Fast)
             .limit_recursive_depth(MAX_NESTING + 2)
             .finish();
-        Self(schema)
+        Self(schema, Arc::default())
     }
 
     /// The schema in GraphQL's own language, as committed in `schema.graphql`.
@@ -43,18 +63,9 @@ impl Schema {
         self.0.sdl()
     }
 
-    /// Answers a request that came `now` as its viewer may see it. Nothing is validated here: that is the guard's.
-    pub async fn execute(
-        &self,
-        request: Request,
-        viewer: Viewer,
-        rate_limit: RateLimit,
-        store: &Store,
-        now: DateTime<Utc>,
-    ) -> Response {
-        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now);
-        let user = store.for_user_of(&viewer);
-        self.0.execute(request.data(RequestContext { viewer, scope, user, rate_limit })).await
+    /// Answers a request as its viewer may see it. Nothing is validated here: that is the guard's.
+    pub async fn execute(&self, request: Request, caller: Caller, store: &Store) -> Response {
+        self.answer(request, caller, store, MAX_LIMIT).await
     }
 
     /// Answers a request of the server's own, whose pages may be longer than a client's, `max_page` items, and whose
@@ -62,16 +73,29 @@ impl Schema {
     pub(crate) async fn execute_pages(
         &self,
         request: Request,
-        viewer: Viewer,
-        rate_limit: RateLimit,
+        caller: Caller,
         store: &Store,
-        now: DateTime<Utc>,
         max_page: i32,
     ) -> Response {
-        let scope = AccountScope::new(&viewer, store.for_viewer(&viewer), now).with_pages_of(max_page);
+        self.answer(request.data(Merged(true)), caller, store, max_page).await
+    }
+
+    async fn answer(&self, request: Request, caller: Caller, store: &Store, max_page: i32) -> Response {
+        let Caller { viewer, origin, rate_limit, now } = caller;
+        let actor = viewer.actor(origin, now.into());
+        let account = store.for_viewer(&viewer).acting(actor.clone());
+        let scope = AccountScope::new(&viewer, account.clone(), self.1.clone(), now).with_pages_of(max_page);
         let user = store.for_user_of(&viewer);
-        let request = request.data(RequestContext { viewer, scope, user, rate_limit }).data(Merged(true));
-        self.0.execute(request).await
+        let context = RequestContext { viewer, scope, user, actor, rate_limit };
+        let response = self.0.execute(request.data(context)).await;
+        // Before anybody sees it. What cannot be written down is not told.
+        match account.audit_reads().await {
+            Ok(()) => response,
+            Err(error) => {
+                let error: async_graphql::Error = ApiError::from(error).into();
+                Response::from_errors(vec![error.into_server_error(Pos::default())])
+            }
+        }
     }
 }
 

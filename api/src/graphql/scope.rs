@@ -9,8 +9,12 @@ use chrono::{DateTime, Utc};
 use entity::account;
 use tokio::sync::OnceCell;
 
-use super::{batch::Batches, connection::MAX_LIMIT, error::ApiError, loaders::Reader};
-use crate::{auth::Viewer, domain::cost::RateCard, store::AccountStore};
+use super::{audit_entry::Refusals, batch::Batches, connection::MAX_LIMIT, error::ApiError, loaders::Reader};
+use crate::{
+    auth::{LimitKey, Viewer},
+    domain::cost::RateCard,
+    store::AccountStore,
+};
 
 /// What every node holds to find its relatives. Made per request, so nothing loaded outlives one or is shared
 /// by two viewers.
@@ -27,6 +31,10 @@ pub(super) struct AccountScope {
     /// How many points of series may still be asked for.
     points: Arc<AtomicI64>,
     work: Arc<Work>,
+    /// By whom limits are counted.
+    pub(super) limit_key: LimitKey,
+    /// What was refused lately.
+    pub(super) refusals: Arc<Refusals>,
 }
 
 /// Lists or rows read by one statement at the most: as many as a page has.
@@ -75,11 +83,18 @@ pub(super) enum Costly {
 pub(super) type Loader = Batches<Reader>;
 
 impl AccountScope {
-    pub(super) fn new(viewer: &Viewer, store: AccountStore, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(
+        viewer: &Viewer,
+        store: AccountStore,
+        refusals: Arc<Refusals>,
+        now: DateTime<Utc>,
+    ) -> Self {
         let (account, loader) = (Arc::new(viewer.account().clone()), loader(&store));
         let points = Arc::new(AtomicI64::new(MAX_POINTS));
+        let limit_key = viewer.limit_key();
         let (rates, work) = (Arc::default(), Arc::default());
-        Self { account, store, loader, now, max_page: MAX_LIMIT, rates, points, work }
+        let max_page = MAX_LIMIT;
+        Self { account, store, loader, now, max_page, rates, points, work, limit_key, refusals }
     }
 
     /// The same account for a request of the server's own, whose pages have so many items at most.

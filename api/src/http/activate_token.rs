@@ -12,6 +12,7 @@ use chrono::TimeDelta;
 use entity::token_request::Model;
 
 use super::{
+    address::Source,
     form::parameter,
     page::{Page, Refused, csrf_field, escape, hidden, select},
     problem::Problem,
@@ -46,6 +47,7 @@ pub(super) async fn get(
 /// Decides on what is asked for.
 pub(super) async fn post(
     State(state): State<AppState>,
+    Source(origin): Source,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
     body: Body,
@@ -69,7 +71,7 @@ pub(super) async fn post(
         }
         _ => return Err(Problem::malformed("the token cannot be good for so long").into()),
     };
-    let store = state.store.for_viewer(&viewer);
+    let store = state.acting(&viewer, origin);
     match token_request::approve(&store, &viewer, request.identifier, expires_at, now).await? {
         Ok(token) => {
             let (label, user, account) =

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    address::ClientAddress,
+    address::Source,
     body::{self, Limits},
     form::{Form, parameter},
     problem::{ErrorBody, Problem},
@@ -149,13 +149,14 @@ impl TokenBody {
 )]
 pub(super) async fn ask(
     State(state): State<AppState>,
-    ClientAddress(address): ClientAddress,
+    Source(origin): Source,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<TokenRequestBody>), Problem> {
     let mut form = Form::receive(&headers, body, state.body_patience).await?;
     let asked =
-        token_request::ask(&state.system, form.take("label"), address, state.clock.timestamp()).await?;
+        token_request::ask(&state.system, form.take("label"), origin.address, state.clock.timestamp())
+            .await?;
     let token = asked.map_err(|refusal| match refusal {
         AskRefusal::Label => Problem::invalid("/label".to_owned(), AccessError::Label.to_string()),
         AskRefusal::TooMany => Problem::rate_limited(
@@ -231,6 +232,7 @@ pub(super) async fn list(
 )]
 pub(super) async fn create(
     State(state): State<AppState>,
+    Source(origin): Source,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<MadeTokenBody>), Problem> {
@@ -242,7 +244,7 @@ pub(super) async fn create(
         scopes: viewer.scopes().to_vec(),
         expires_at: wanted.expiry.map(Timestamp::from).or(viewer.grants_until()),
     };
-    let (store, now) = (state.store.for_viewer(&viewer), state.clock.timestamp());
+    let (store, now) = (state.acting(&viewer, origin), state.clock.timestamp());
     match api_token::create(&store, &viewer, viewer.user_id(), wish, now).await? {
         Ok((token, row)) => {
             let body = MadeTokenBody { made: TokenBody::of(row, now), token: token.reveal() };
@@ -272,6 +274,7 @@ pub(super) async fn create(
 )]
 pub(super) async fn revoke(
     State(state): State<AppState>,
+    Source(origin): Source,
     Path(identifier): Path<String>,
     headers: HeaderMap,
 ) -> Result<Json<TokenBody>, Problem> {
@@ -279,7 +282,7 @@ pub(super) async fn revoke(
     if !ApiToken::is_identifier(&identifier) {
         return Err(Problem::not_found());
     }
-    let (store, now) = (state.store.for_viewer(&viewer), state.clock.timestamp());
+    let (store, now) = (state.acting(&viewer, origin), state.clock.timestamp());
     let revoked = api_token::revoke_own(&store, viewer.user_id(), identifier, now).await?;
     revoked.map(|token| Json(TokenBody::of(token, now))).map_err(refused)
 }

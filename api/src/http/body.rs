@@ -61,6 +61,11 @@ impl Announced {
 }
 
 impl Received {
+    /// How large it was, in bytes as sent.
+    pub(super) fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// The JSON that was sent, whatever its encoding.
     pub(super) fn json(self) -> Result<Vec<u8>, Problem> {
         if self.gzip { inflate(&self.bytes, self.limits.inflated) } else { Ok(self.bytes) }

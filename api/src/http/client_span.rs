@@ -15,7 +15,9 @@ use governor::clock::{Clock, DefaultClock};
 use serde_json::{Map, Value};
 
 use super::{
+    address::Source,
     body::{self, Limits},
+    budget::Taker,
     problem::{ErrorBody, Problem},
     state::AppState,
 };
@@ -56,6 +58,7 @@ const LIMITS: Limits = Limits { sent: 2 << 20, inflated: 8 << 20 };
 pub(super) async fn post(
     State(state): State<AppState>,
     Path((workspace, cluster, span)): Path<(String, String, String)>,
+    Source(origin): Source,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Map<String, Value>>, Problem> {
@@ -70,7 +73,10 @@ pub(super) async fn post(
     else {
         return Err(Problem::not_found());
     };
+    let taker = Taker::new(viewer.limit_key(), origin.address);
+    state.report_budget.check(taker)?;
     let received = body::announced(&headers, LIMITS)?.receive(body, state.body_patience).await?;
+    state.report_budget.overdraw(taker, received.size());
     let _place = state
         .reports_under_way
         .try_acquire()

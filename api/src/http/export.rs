@@ -19,7 +19,9 @@ use serde_json::{Map, Value};
 use tokio::time::sleep;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{export_api, media_type::ranges, problem::Problem, state::AppState};
+use super::{
+    address::Source, budget::Taker, export_api, media_type::ranges, problem::Problem, state::AppState,
+};
 use crate::{
     auth::Viewer,
     export::{Export, File, Format, Page, Reading},
@@ -65,6 +67,7 @@ pub(super) fn routes(exports: &[Arc<Export>]) -> OpenApiRouter<AppState> {
 #[derive(axum::extract::FromRequestParts)]
 struct Asked {
     version: Version,
+    source: Source,
     headers: HeaderMap,
     query: RawQuery,
 }
@@ -73,7 +76,7 @@ async fn answer(
     state: AppState,
     export: Arc<Export>,
     cluster: Option<String>,
-    Asked { version, headers, query: RawQuery(query) }: Asked,
+    Asked { version, source: Source(origin), headers, query: RawQuery(query) }: Asked,
 ) -> Result<Response, Problem> {
     if version < Version::HTTP_11 {
         return Err(Problem::http_version());
@@ -81,16 +84,18 @@ async fn answer(
     let query = query.unwrap_or_default();
     let format = format(&headers, &query)?;
     let viewer = state.viewer(&headers, Scope::Read).await?;
-    state.query_budget.check(viewer.limit_key())?;
-    let being_read = state.query_budget.reading(viewer.limit_key());
+    let taker = Taker::new(viewer.limit_key(), origin.address);
+    state.query_budget.check(taker)?;
+    let being_read = state.query_budget.reading(taker);
     let parameters = parameters(&export, &query)?;
     let of = cluster.unwrap_or_else(|| viewer.account().slug.clone());
-    let reading = Reading::new(Arc::clone(&export), of, parameters);
+    let reading = Reading::new(Arc::clone(&export), of, parameters, origin);
     let file = File::new(Arc::clone(&export), format)?;
     let mut download = Download {
         state: state.clone(),
         headers,
         viewer,
+        taker,
         verified: Instant::now(),
         export: Arc::clone(&export),
         reading,
@@ -106,7 +111,8 @@ async fn answer(
         (header::CONTENT_DISPOSITION, HeaderValue::try_from(name).expect("names of fields are ASCII")),
         (header::VARY, HeaderValue::from_static("Accept, Authorization")),
     ];
-    Ok((headers, Body::from_stream(download.pieces())).into_response())
+    let response = (headers, Body::from_stream(download.pieces())).into_response();
+    Ok(state.query_budget.tell(taker, response))
 }
 
 /// An export on its way to a client.
@@ -115,6 +121,8 @@ struct Download {
     /// The request's, which hold the credentials.
     headers: HeaderMap,
     viewer: Viewer,
+    /// Who pays for it.
+    taker: Taker,
     /// When the credentials were last good.
     verified: Instant,
     export: Arc<Export>,
@@ -156,7 +164,7 @@ impl Download {
     /// The page after another one, when the token may have it.
     async fn next_page(&mut self) -> Result<Option<Page>, Problem> {
         loop {
-            let pause = self.state.query_budget.pause(self.viewer.limit_key());
+            let pause = self.state.query_budget.pause(self.taker);
             if pause.is_zero() {
                 break;
             }
@@ -170,11 +178,11 @@ impl Download {
     }
 
     async fn page(&mut self) -> Result<Option<Page>, Problem> {
-        let (budget, key) = (&self.state.query_budget, self.viewer.limit_key());
-        let left = budget.charge(key, PAGE, self.state.clock.timestamp());
+        let (budget, taker) = (&self.state.query_budget, self.taker);
+        let left = budget.charge(taker, PAGE, self.state.clock.timestamp());
         let page = self.reading.next(&self.state.exports, &self.viewer, left).await?;
         if let Some(page) = &page {
-            budget.charge(key, page.cost(&self.export), self.state.clock.timestamp());
+            budget.charge(taker, page.cost(&self.export), self.state.clock.timestamp());
         }
         Ok(page)
     }

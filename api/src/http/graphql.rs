@@ -1,7 +1,7 @@
 //! GraphQL over HTTP around async-graphql's executor: JSON bodies only, queries only on GET, and the status
 //! codes of the specification. GraphiQL, from our own files, for browsers.
 
-use std::panic::AssertUnwindSafe;
+use std::{panic::AssertUnwindSafe, sync::OnceLock};
 
 use async_graphql::{Response as GraphQlResponse, ServerError, value};
 use axum::{
@@ -18,14 +18,17 @@ use serde_json::{Map, Value, json};
 use tracing::Instrument;
 
 use super::{
+    address::Source,
     body::{self, Limits},
+    budget::Taker,
     media_type::ranges,
     problem::{Problem, cut},
     state::AppState,
 };
 use crate::{
     auth::Viewer,
-    graphql::write_json,
+    domain::audit::Origin,
+    graphql::{Caller, write_json},
     guard::{Asked, Guarded, MAX_ERRORS},
 };
 
@@ -73,11 +76,17 @@ enum MediaType {
     Json,
 }
 
-pub(super) async fn post(State(state): State<AppState>, headers: HeaderMap, body: Body) -> Response {
-    answer(&headers, async {
+pub(super) async fn post(
+    State(state): State<AppState>,
+    Source(origin): Source,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let taker = OnceLock::new();
+    let response = answer(&headers, async {
         let announced = body::announced(&headers, LIMITS)?;
         // Nothing is held in memory for strangers.
-        let viewer = signed_in(&state, &headers).await?;
+        let viewer = signed_in(&state, &headers, origin, &taker).await?;
         let parameters = async {
             let json = announced.receive(body, state.body_patience).await?.json()?;
             if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
@@ -85,13 +94,15 @@ pub(super) async fn post(State(state): State<AppState>, headers: HeaderMap, body
             }
             body::parse(&json)
         };
-        execute(&state, viewer, parameters, Allowed::Everything).await
+        execute(&state, viewer, origin, parameters, Allowed::Everything).await
     })
-    .await
+    .await;
+    told(&state, &taker, response)
 }
 
 pub(super) async fn get(
     State(state): State<AppState>,
+    Source(origin): Source,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Response {
@@ -99,11 +110,13 @@ pub(super) async fn get(
     if parameters.is_empty() && accepts(&headers, "text/html") {
         return page();
     }
-    answer(&headers, async {
-        let viewer = signed_in(&state, &headers).await?;
-        execute(&state, viewer, async { from_query_string(parameters) }, Allowed::Queries).await
+    let taker = OnceLock::new();
+    let response = answer(&headers, async {
+        let viewer = signed_in(&state, &headers, origin, &taker).await?;
+        execute(&state, viewer, origin, async { from_query_string(parameters) }, Allowed::Queries).await
     })
-    .await
+    .await;
+    told(&state, &taker, response)
 }
 
 /// One of the files of the GraphiQL page.
@@ -168,10 +181,24 @@ impl From<Refusal> for Result<GraphQlResponse, Problem> {
 }
 
 /// The viewer behind a request, who may ask and has not asked too much.
-async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Viewer, Problem> {
+async fn signed_in(
+    state: &AppState,
+    headers: &HeaderMap,
+    origin: Origin,
+    taker: &OnceLock<Taker>,
+) -> Result<Viewer, Problem> {
     let viewer = state.viewer(headers, Scope::Read).await?;
-    state.query_budget.check(viewer.limit_key())?;
+    let known = taker.get_or_init(|| Taker::new(viewer.limit_key(), origin.address));
+    state.query_budget.check(*known)?;
     Ok(viewer)
+}
+
+/// The answer, which says what is left to whoever signed in.
+fn told(state: &AppState, taker: &OnceLock<Taker>, response: Response) -> Response {
+    match taker.get() {
+        Some(taker) => state.query_budget.tell(*taker, response),
+        None => response,
+    }
 }
 
 #[tracing::instrument(
@@ -182,19 +209,22 @@ async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Viewer, Prob
 async fn execute(
     state: &AppState,
     viewer: Viewer,
+    origin: Origin,
     parameters: impl Future<Output = Result<Parameters, Problem>>,
     allowed: Allowed,
 ) -> Result<GraphQlResponse, Problem> {
-    let reading = state.query_budget.reading(viewer.limit_key());
+    let taker = Taker::new(viewer.limit_key(), origin.address);
+    let reading = state.query_budget.reading(taker);
     let guarded = match guarded(state, parameters, allowed).await {
         Ok(guarded) => guarded,
         Err(refusal) => return refusal.into(),
     };
     reading.accepted();
-    let left = state.query_budget.take(viewer.limit_key(), guarded.cost, state.clock.timestamp())?;
+    let rate_limit = state.query_budget.take(taker, guarded.cost, state.clock.timestamp())?;
     let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
-    let (schema, store, now) = (state.schema.clone(), state.store.clone(), state.clock.now());
-    let run = Box::pin(async move { schema.execute(guarded.request, viewer, left, &store, now).await });
+    let (schema, store) = (state.schema.clone(), state.store.clone());
+    let caller = Caller { viewer, origin, rate_limit, now: state.clock.now() };
+    let run = Box::pin(async move { schema.execute(guarded.request, caller, &store).await });
     let response = if guarded.is_query {
         tokio::time::timeout(state.query_timeout, unharmed(run))
             .await

@@ -7,6 +7,7 @@ use axum::{
 };
 
 use super::{
+    address::Source,
     cookie,
     form::parameter,
     page::{Page, Refused, escape},
@@ -15,7 +16,7 @@ use super::{
     state::AppState,
 };
 use crate::{
-    auth::{AuthError, OidcError, Returned},
+    auth::{AuthError, OidcError, Proof, Returned},
     domain::{
         return_path::ReturnPath,
         sign_in_attempt::{GOOD_FOR, SignInAttempt},
@@ -48,6 +49,7 @@ pub(super) async fn get(
 /// Signs a browser in that the provider sends back.
 pub(super) async fn callback(
     State(state): State<AppState>,
+    Source(origin): Source,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
@@ -59,7 +61,7 @@ pub(super) async fn callback(
     let returned = Returned { code: given("code"), state: given("state"), issuer: given("iss") };
     let mut response = match attempt {
         Some(attempt) => match state.authenticator.user_of_provider(provider, &attempt, returned).await {
-            Ok(Ok(user)) => begin(&state, &user, attempt.return_path()).await?,
+            Ok(Ok(user)) => begin(&state, &user, Proof::Oidc, origin, attempt.return_path()).await?,
             Ok(Err(error)) => failed(&error),
             Err(AuthError::NoAccount) => unknown(),
             Err(error) => return Err(Problem::from(error).into()),

@@ -278,6 +278,7 @@ fn refused(error: &ServerError) -> Problem {
     };
     match extension("code") {
         Some("UNAVAILABLE") => Problem::unavailable(&error.message),
+        Some("FORBIDDEN") => Problem::forbidden("FORBIDDEN", &error.message),
         Some("INTERNAL_SERVER_ERROR") => {
             Problem::internal(extension("reference").and_then(|text| text.parse().ok()))
         }

@@ -1,15 +1,26 @@
 //! `POST /api/v1/reports`: where the plugin reports.
 
-use axum::{Json, body::Body, extract::State, http::HeaderMap};
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse, Response},
+};
 use entity::api_token::Scope;
 use governor::clock::{Clock, DefaultClock};
 
 use super::{
+    address::Source,
     body::{self, Limits},
+    budget::Taker,
     problem::{ErrorBody, Problem},
     state::AppState,
 };
-use crate::domain::report::{Acknowledgement, Report};
+use crate::{
+    auth::Viewer,
+    domain::report::{Acknowledgement, Report},
+};
 
 /// How large a report may be.
 const LIMITS: Limits = Limits { sent: 8 << 20, inflated: 32 << 20 };
@@ -44,15 +55,30 @@ const MAX_LINKS: usize = 50_000;
 )]
 pub(super) async fn post(
     State(state): State<AppState>,
+    Source(origin): Source,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Acknowledgement>, Problem> {
+) -> Result<Response, Problem> {
     let viewer = state.viewer(&headers, Scope::Ingest).await?;
+    let taker = Taker::new(viewer.limit_key(), origin.address);
+    let outcome = take(&state, &viewer, taker, &headers, body).await;
+    Ok(state.report_budget.tell(taker, outcome.map(Json).into_response()))
+}
+
+async fn take(
+    state: &AppState,
+    viewer: &Viewer,
+    taker: Taker,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Acknowledgement, Problem> {
     state.report_quota.check_key(&viewer.limit_key()).map_err(|busy| {
         let wait = busy.wait_time_from(DefaultClock::default().now());
         Problem::rate_limited(wait.as_secs() + 1, "too many reports with this token")
     })?;
-    let received = body::announced(&headers, LIMITS)?.receive(body, state.body_patience).await?;
+    state.report_budget.check(taker)?;
+    let received = body::announced(headers, LIMITS)?.receive(body, state.body_patience).await?;
+    state.report_budget.overdraw(taker, received.size());
     // Taken when all is there, or those who send slowly would keep the places.
     let _place = state
         .reports_under_way
@@ -64,5 +90,5 @@ pub(super) async fn post(
             "more than {MAX_LINKS} task groups of computations in one report"
         )));
     }
-    Ok(Json(state.reports.record(&viewer, report).await?))
+    Ok(state.reports.record(viewer, report).await?)
 }

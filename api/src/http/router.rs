@@ -1,14 +1,16 @@
 //! Every address, and what all of them have in common.
 
+use std::sync::Arc;
+
 use axum::{
     Json, Router,
     extract::Request,
-    http::HeaderValue,
+    middleware,
     response::{IntoResponse, Response},
     routing::get,
 };
-use tower::ServiceBuilder;
-use tower_http::{catch_panic::CatchPanicLayer, set_header::SetResponseHeaderLayer, trace::TraceLayer};
+use tower::{ServiceBuilder, util::option_layer};
+use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
 use utoipa::{
     OpenApi,
     openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
@@ -16,8 +18,12 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    activate_token, api_token, client_span, coiled, export, forgery, graphql, health, landing, oidc, preload,
-    problem::Problem, report, session, sign_in, state::AppState,
+    activate_token,
+    address::{self, request_id},
+    api_token, client_span, coiled, export, forgery, graphql, health, landing, oidc, policy, preload,
+    problem::Problem,
+    report, session, sign_in,
+    state::AppState,
 };
 use crate::{auth::CALLBACK, export::exports, graphql::Schema};
 
@@ -63,6 +69,8 @@ impl utoipa::Modify for Token {
 
 /// All routes with their handlers.
 pub fn router(state: AppState) -> Router {
+    let proxies = Arc::clone(&state.proxies);
+    let cors = policy::cors(&state.cors_origins);
     let (described, openapi) = described(&state.schema).split_for_parts();
     let api = described
         .route("/graphql", get(graphql::get).post(graphql::post))
@@ -90,20 +98,19 @@ pub fn router(state: AppState) -> Router {
         .with_state(state)
         .layer(
             ServiceBuilder::new()
+                .layer(middleware::from_fn_with_state(proxies, address::mark))
                 .layer(
                     TraceLayer::new_for_http()
                         // The query string holds queries and their variables.
                         .make_span_with(|request: &Request| {
                             let (method, path) = (request.method(), request.uri().path());
-                            tracing::debug_span!("request", %method, path)
+                            let id = request_id(request).map(tracing::field::display);
+                            tracing::debug_span!("request", %method, path, id)
                         })
                         // Whoever made the answer has said what failed, and why.
                         .on_failure(()),
                 )
-                .layer(SetResponseHeaderLayer::if_not_present(
-                    axum::http::header::X_CONTENT_TYPE_OPTIONS,
-                    HeaderValue::from_static("nosniff"),
-                ))
+                .layer(option_layer(cors))
                 .layer(CatchPanicLayer::custom(panicked)),
         )
 }

@@ -8,14 +8,18 @@ use axum::{
 };
 
 use super::{
-    address::ClientAddress,
+    address::Source,
     forgery,
     form::{Form, parameter},
     page::{Page, Refused, csrf_field, escape, hidden},
     problem::Problem,
     state::AppState,
 };
-use crate::{app::SignInError, auth::Session, domain::return_path::ReturnPath};
+use crate::{
+    app::SignInError,
+    auth::{Proof, Session},
+    domain::{audit::Origin, return_path::ReturnPath},
+};
 
 /// The form to sign in with.
 pub(super) async fn get(
@@ -33,7 +37,7 @@ pub(super) async fn get(
 /// Signs in with a name and a password, and goes back to where the browser came from.
 pub(super) async fn post(
     State(state): State<AppState>,
-    ClientAddress(address): ClientAddress,
+    Source(origin): Source,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refused> {
@@ -42,8 +46,8 @@ pub(super) async fn post(
     let mut form_sent = Form::receive(&headers, body, state.body_patience).await?;
     let to = ReturnPath::of(form_sent.text("return_to"));
     let (name, password) = (form_sent.take("username"), form_sent.take("password"));
-    match state.sign_ins.user(&name, password, address).await {
-        Ok(user) => Ok(begin(&state, &user, &to).await?),
+    match state.sign_ins.user(&name, password, origin.address).await {
+        Ok(user) => Ok(begin(&state, &user, Proof::Password, origin, &to).await?),
         Err(error) => refusal(error, |alert| form(&state, &to, &name, Some(alert))),
     }
 }
@@ -51,13 +55,14 @@ pub(super) async fn post(
 /// Ends the session of this browser, or all of its user's.
 pub(super) async fn sign_out(
     State(state): State<AppState>,
+    Source(origin): Source,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refused> {
     if let Some((session, form)) = of_our_page(&state, &headers, body).await? {
         match form.text("everywhere") {
             "" => state.sessions.end(&session).await?,
-            _ => state.sessions.end_all(&session).await?,
+            _ => state.sessions.end_all(&session, origin).await?,
         }
     }
     let mut response = see_other("/sign-in");
@@ -76,7 +81,7 @@ pub(super) async fn password(State(state): State<AppState>, headers: HeaderMap) 
 /// Changes one's password, and ends one's other sessions.
 pub(super) async fn change_password(
     State(state): State<AppState>,
-    ClientAddress(address): ClientAddress,
+    Source(origin): Source,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refused> {
@@ -84,7 +89,7 @@ pub(super) async fn change_password(
         return Ok(to_sign_in("/password"));
     };
     let (old, new) = (form.take("old"), form.take("new"));
-    match state.sign_ins.change_password(&session, old, new, address).await {
+    match state.sign_ins.change_password(&session, old, new, origin).await {
         Ok(()) => {
             let done = "<p role=\"status\">The password is changed. All other browsers were signed out.</p>\
                         <p><a href=\"/\">To the front page</a></p>";
@@ -98,9 +103,11 @@ pub(super) async fn change_password(
 pub(super) async fn begin(
     state: &AppState,
     user: &entity::user::Model,
+    proof: Proof,
+    origin: Origin,
     to: &ReturnPath,
 ) -> Result<Response, Problem> {
-    let secret = state.sessions.begin(user.id).await?;
+    let secret = state.sessions.begin(user, proof, origin).await?;
     let cookie =
         state.cookies.keep(state.cookies.session_name(), &secret.reveal(), state.session_life.absolute);
     let mut response = see_other(to.as_str());

@@ -6,17 +6,17 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use entity::api_token::Scope;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::{cookie::Cookies, problem::Problem, query_budget::QueryBudget};
+use super::{budget::Budget, cookie::Cookies, problem::Problem};
 use crate::{
     app::{ClientSpans, Reports, SignIns},
     auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
     clock::Clock,
     config::ServeConfig,
-    domain::{public_url::PublicUrl, session::SessionLife},
+    domain::{address::Proxies, audit::Origin, public_url::PublicUrl, session::SessionLife},
     export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
-    store::{Store, SystemStore},
+    store::{AccountStore, Store, SystemStore},
 };
 
 /// A token may send reports of this many seconds at once, since clusters started together report together.
@@ -38,7 +38,8 @@ pub struct AppState {
     pub(super) schema: Schema,
     pub(super) exports: Source,
     pub(super) guard: Guard,
-    pub(super) query_budget: Arc<QueryBudget>,
+    pub(super) query_budget: Arc<Budget>,
+    pub(super) report_budget: Arc<Budget>,
     pub(super) query_timeout: Duration,
     pub(super) body_patience: Duration,
     pub(super) clock: Arc<dyn Clock>,
@@ -46,6 +47,8 @@ pub struct AppState {
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
     pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
+    pub(super) proxies: Arc<Proxies>,
+    pub(super) cors_origins: Arc<[HeaderValue]>,
     pub(super) public_url: Option<PublicUrl>,
     pub(super) cookies: Cookies,
     pub(super) sessions: Sessions,
@@ -82,7 +85,14 @@ impl AppState {
             schema,
             exports,
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
-            query_budget: Arc::new(QueryBudget::new(config.query_cost_per_minute)),
+            query_budget: Arc::new(Budget::of_queries(
+                config.query_cost_per_minute,
+                config.perimeter.query_cost_per_minute_of_address,
+            )),
+            report_budget: Arc::new(Budget::of_reports(
+                config.perimeter.report_bytes_per_minute,
+                config.perimeter.report_bytes_per_minute_of_address,
+            )),
             query_timeout: config.query_timeout,
             body_patience: config.patience.body,
             reports: Reports::new(
@@ -102,6 +112,8 @@ impl AppState {
                 .zip(config.public_url.as_ref())
                 .map(|(oidc, public)| Arc::new(OidcProvider::new(oidc, public))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
+            cors_origins: config.perimeter.cors_origins.clone().into(),
+            proxies: Arc::new(config.perimeter.proxies.clone()),
             clock,
             store,
         }
@@ -112,6 +124,11 @@ impl AppState {
         let viewer = self.signed_in(headers).await?;
         viewer.require(scope)?;
         Ok(viewer)
+    }
+
+    /// The view of somebody's account in which what they change is written down.
+    pub(super) fn acting(&self, viewer: &Viewer, origin: Origin) -> AccountStore {
+        self.store.for_viewer(viewer).acting(viewer.actor(origin, self.clock.timestamp()))
     }
 
     /// The session of the browser behind a request, if it has one that is not over.

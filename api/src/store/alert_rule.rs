@@ -3,9 +3,11 @@
 use entity::{
     Timestamp,
     alert_rule::{Column, Entity, Model},
+    audit_entry::Action,
     ids::{AccountId, AlertRuleId, UserId},
 };
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect};
+use serde_json::json;
 
 use super::{
     error::StoreError,
@@ -15,7 +17,10 @@ use super::{
     sealed::RowName,
     upsert::replace,
 };
-use crate::domain::alert::{Channels, MAX_RULES, RuleWish};
+use crate::domain::{
+    alert::{Channels, MAX_RULES, RuleWish},
+    audit::{Entry, Target},
+};
 
 /// The orders rules can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -167,7 +172,15 @@ impl AccountStore {
     /// When the database does not answer; nothing is changed then.
     #[tracing::instrument(name = "store.alert_rule.delete", skip_all)]
     pub async fn delete_alert_rule(&self, id: AlertRuleId) -> Result<bool, StoreError> {
-        let delete = self.delete::<Entity>().filter(Column::Id.eq(id));
-        Ok(delete.exec(&self.writes()).await?.rows_affected > 0)
+        self.write(move |store| {
+            Box::pin(async move {
+                let Some(rule) = store.lock_alert_rule(id).await? else { return Ok(false) };
+                store.delete::<Entity>().filter(Column::Id.eq(id)).exec(&store.writes()).await?;
+                let detail = json!({ "name": rule.name });
+                store.audit(Entry::done(Action::DeleteAlertRule, Target::AlertRule(id), detail)).await?;
+                Ok(true)
+            })
+        })
+        .await
     }
 }

@@ -3,22 +3,30 @@
 use entity::{
     Timestamp, account,
     api_token::{Column, Entity, Model},
+    audit_entry::Action,
     ids::{ApiTokenId, UserId},
     membership, user,
 };
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect,
-    sea_query::{Expr, ExprTrait, OnConflict},
+    QuerySelect, TransactionTrait,
+    sea_query::{CaseStatement, Expr, ExprTrait, OnConflict},
 };
+use serde_json::Value;
 
 use super::{
+    audit_entry,
+    connect::IMMEDIATE,
     error::StoreError,
     identity::SystemStore,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     standing::Standing,
 };
+use crate::domain::audit::{Actor, Entry, Target};
+
+/// Tokens in one statement at the most.
+const USES: usize = 1_000;
 
 /// A token's row with the account and user it stands for.
 #[derive(Clone, Debug)]
@@ -54,8 +62,41 @@ impl SystemStore {
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when the identifier is taken.
-    pub async fn add_api_token(&self, token: Model) -> Result<(), StoreError> {
-        token.into_active_model().reset_all().insert(&self.pools.writer).await?;
+    pub async fn add_api_token(&self, token: Model, by: &Actor, detail: Value) -> Result<(), StoreError> {
+        let (account, target) = (token.account_id, Target::ApiToken(token.identifier.clone()));
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        token.into_active_model().reset_all().insert(&transaction).await?;
+        let entry = Entry::done(Action::CreateToken, target, detail);
+        audit_entry::add(&transaction, account, by, entry).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tokens of all accounts are used")]
+impl SystemStore {
+    /// Writes down when tokens were last used, in one statement for so many that more are rare. What is written down already
+    /// and is later stays: other servers write, too.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.api_token.record_uses", skip_all)]
+    pub(crate) async fn record_token_uses(&self, uses: &[(ApiTokenId, Timestamp)]) -> Result<(), StoreError> {
+        for some in uses.chunks(USES) {
+            let at = || -> Expr {
+                let begun = CaseStatement::new();
+                let cases =
+                    some.iter().fold(begun, |cases, (token, at)| cases.case(Column::Id.eq(*token), *at));
+                cases.finally(Expr::col(Column::LastUsedAt)).into()
+            };
+            let earlier = Column::LastUsedAt.is_null().or(Expr::col(Column::LastUsedAt).lt(at()));
+            Entity::update_many()
+                .col_expr(Column::LastUsedAt, at())
+                .filter(Column::Id.is_in(some.iter().map(|(token, _)| *token)))
+                .filter(earlier)
+                .exec(&self.pools.writer)
+                .await?;
+        }
         Ok(())
     }
 }

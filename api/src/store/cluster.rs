@@ -2,16 +2,18 @@
 
 use entity::{
     Timestamp,
+    audit_entry::Action,
     cluster::{ActiveModel, Column, DesiredState, Entity, Model, Status},
     ids::{AccountId, ClusterId, UserId},
     list::{Counts, Receipt},
 };
 use sea_orm::{
-    ActiveModelTrait,
+    ActiveEnum, ActiveModelTrait,
     ActiveValue::NotSet,
     ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
     sea_query::{Expr, OnConflict},
 };
+use serde_json::json;
 
 use super::{
     cluster_filter::ClusterFilter,
@@ -21,6 +23,7 @@ use super::{
     scoped::AccountStore,
 };
 use crate::domain::{
+    audit::{Entry, Target},
     bounded::{Count, Text, UnixTime},
     cost::Currency,
     data_class::{Accepted, receipt},
@@ -199,7 +202,12 @@ impl AccountStore {
         self.write(move |store| {
             Box::pin(async move {
                 let update = store.update::<Entity>().col_expr(Column::DesiredState, Expr::val(state));
-                update.filter(Column::Id.eq(id)).exec(&store.writes()).await?;
+                let updated = update.filter(Column::Id.eq(id)).exec(&store.writes()).await?;
+                if updated.rows_affected > 0 {
+                    let detail = json!({ "state": state.to_value() });
+                    let entry = Entry::done(Action::SetDesiredState, Target::Cluster(id), detail);
+                    store.audit(entry).await?;
+                }
                 Ok(store.select::<Entity>().filter(Column::Id.eq(id)).one(&store.writes()).await?)
             })
         })

@@ -1,14 +1,20 @@
 //! What people wrote about clusters.
 
 use entity::{
-    Timestamp, cluster,
+    Timestamp,
+    audit_entry::Action,
+    cluster,
     cluster_note::{Column, Entity, Model},
     ids::{ClusterId, UserId},
 };
 use sea_orm::{ColumnTrait, QueryFilter};
+use serde_json::json;
 
 use super::{error::StoreError, scoped::AccountStore, sealed::RowName, upsert::replace};
-use crate::seal::SealError;
+use crate::{
+    domain::audit::{Entry, Target},
+    seal::SealError,
+};
 
 impl AccountStore {
     /// The notes of clusters, in no particular order; clusters without any are missing.
@@ -47,6 +53,10 @@ impl AccountStore {
             let text = text.clone();
             Box::pin(async move {
                 let Some(row) = store.cluster_to_write_on(cluster).await? else { return Ok(None) };
+                // The text is encrypted where it lies, and nowhere else.
+                let detail = json!({ "characters": text.chars().count() });
+                let entry = Entry::done(Action::SetClusterNotes, Target::Cluster(cluster), detail);
+                store.audit(entry).await?;
                 if text.is_empty() {
                     let delete = store.delete::<Entity>().filter(Column::ClusterId.eq(cluster));
                     delete.exec(&store.writes()).await?;

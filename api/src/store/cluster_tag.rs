@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use entity::{
+    audit_entry::Action,
     cluster,
     cluster_tag::{Column, Entity, Model},
     ids::ClusterId,
@@ -12,9 +13,13 @@ use sea_orm::{
     ColumnTrait, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Condition, Expr, ExprTrait, Query, SelectStatement},
 };
+use serde_json::json;
 
 use super::{error::StoreError, scoped::AccountStore, upsert::replace};
-use crate::domain::tag::Tag;
+use crate::domain::{
+    audit::{Entry, Target},
+    tag::Tag,
+};
 
 /// Which tags clusters have to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,6 +107,13 @@ impl AccountStore {
             Box::pin(async move {
                 let Some(row) = store.cluster_to_write_on(cluster).await? else { return Ok(None) };
                 store.delete::<Entity>().filter(Column::ClusterId.eq(cluster)).exec(&store.writes()).await?;
+                let written = tags.iter().map(|tag| match tag.value() {
+                    Some(value) => format!("{}={value}", tag.key()),
+                    None => tag.key().to_owned(),
+                });
+                let detail = json!({ "tags": written.collect::<Vec<_>>() });
+                let entry = Entry::done(Action::SetClusterTags, Target::Cluster(cluster), detail);
+                store.audit(entry).await?;
                 let rows = tags.into_iter().map(|tag| Model {
                     account_id: store.account_id(),
                     cluster_id: cluster,

@@ -1,10 +1,17 @@
 //! What things cost an account.
 
-use entity::cost_rate::{Column, Entity, Model};
+use entity::{
+    audit_entry::Action,
+    cost_rate::{Column, Entity, Model},
+};
 use sea_orm::{ColumnTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict};
+use serde_json::json;
 
 use super::{error::StoreError, scoped::AccountStore};
-use crate::domain::cost::Rate;
+use crate::domain::{
+    audit::{Day, Entry, Target},
+    cost::Rate,
+};
 
 /// More changes of price than an account ever has.
 const MAX_RATES: u64 = 1_000;
@@ -56,8 +63,21 @@ impl AccountStore {
                 Column::PerWorkerHour,
             ])
             .to_owned();
-        self.insert::<Entity>(vec![row], &replace).await?;
-        Ok(())
+        self.write(move |store| {
+            let (row, replace) = (row.clone(), replace.clone());
+            Box::pin(async move {
+                let detail = json!({
+                    "valid_from": Day(row.valid_from).to_string(),
+                    "currency": row.currency,
+                    "per_thread_hour": row.per_thread_hour,
+                    "per_gib_hour": row.per_gib_hour,
+                    "per_worker_hour": row.per_worker_hour,
+                });
+                store.insert::<Entity>(vec![row], &replace).await?;
+                store.audit(Entry::done(Action::SetCostRate, Target::Account, detail)).await
+            })
+        })
+        .await
     }
 
     /// Removes the rate that begins on a day. Returns whether there was one.
@@ -66,7 +86,17 @@ impl AccountStore {
     /// When the database does not answer; nothing is changed then.
     #[tracing::instrument(name = "store.cost_rate.delete", skip_all)]
     pub async fn delete_cost_rate(&self, valid_from: i64) -> Result<bool, StoreError> {
-        let delete = self.delete::<Entity>().filter(Column::ValidFrom.eq(valid_from));
-        Ok(delete.exec(&self.writes()).await?.rows_affected > 0)
+        self.write(move |store| {
+            Box::pin(async move {
+                let delete = store.delete::<Entity>().filter(Column::ValidFrom.eq(valid_from));
+                let deleted = delete.exec(&store.writes()).await?.rows_affected > 0;
+                if deleted {
+                    let detail = json!({ "valid_from": Day(valid_from).to_string() });
+                    store.audit(Entry::done(Action::DeleteCostRate, Target::Account, detail)).await?;
+                }
+                Ok(deleted)
+            })
+        })
+        .await
     }
 }

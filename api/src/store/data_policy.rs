@@ -1,13 +1,20 @@
 //! What an account accepts of each class of data, and how long it keeps it.
 
-use entity::data_policy::{Column, DataClass, Entity, Model};
+use entity::{
+    audit_entry::Action,
+    data_policy::{Column, DataClass, Entity, Model},
+};
 use sea_orm::{
     ActiveEnum, ColumnTrait, Condition, QueryFilter,
     sea_query::{Expr, Func, Query, SubQueryStatement},
 };
+use serde_json::json;
 
 use super::{error::StoreError, scoped::AccountStore, upsert::replace};
-use crate::domain::data_class::Accepted;
+use crate::domain::{
+    audit::{Entry, Target},
+    data_class::Accepted,
+};
 
 /// From what [`AccountStore::refused`] gives.
 pub(super) fn accepted(refused: Option<&str>) -> Accepted {
@@ -60,7 +67,19 @@ impl AccountStore {
         retention_days: Option<i64>,
     ) -> Result<Model, StoreError> {
         let row = Model { account_id: self.account_id(), data_class: class, accepted, retention_days };
-        self.insert::<Entity>(vec![row.clone()], &replace::<Entity>()).await?;
-        Ok(row)
+        self.write(move |store| {
+            let row = row.clone();
+            Box::pin(async move {
+                store.insert::<Entity>(vec![row.clone()], &replace::<Entity>()).await?;
+                let detail = json!({
+                    "class": row.data_class.to_value(),
+                    "accepted": row.accepted,
+                    "retention_days": row.retention_days,
+                });
+                store.audit(Entry::done(Action::SetDataPolicy, Target::Account, detail)).await?;
+                Ok(row)
+            })
+        })
+        .await
     }
 }

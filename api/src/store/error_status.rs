@@ -4,17 +4,22 @@ use std::collections::HashMap;
 
 use entity::{
     Timestamp,
+    audit_entry::Action,
     error_group::{Column, Entity, Model, Status},
     error_occurrence,
     ids::{ErrorGroupId, UserId},
 };
 use sea_orm::{
-    ColumnTrait, Condition, QueryFilter, QuerySelect,
+    ActiveEnum, ColumnTrait, Condition, QueryFilter, QuerySelect,
     sea_query::{Expr, ExprTrait},
 };
+use serde_json::json;
 
 use super::{error::StoreError, scoped::AccountStore};
-use crate::domain::error_status::ErrorStatus;
+use crate::domain::{
+    audit::{Entry, Target},
+    error_status::ErrorStatus,
+};
 
 /// Whether one of `statuses` is to be thought of a group.
 pub(super) fn is_one(statuses: &[ErrorStatus]) -> Condition {
@@ -64,7 +69,11 @@ impl AccountStore {
                 .col_expr(Column::ResolvedUntil, until.clone())
                 .filter(Column::Id.eq(group));
             Box::pin(async move {
-                update.exec(&store.writes()).await?;
+                if update.exec(&store.writes()).await?.rows_affected > 0 {
+                    let detail = json!({ "status": status.to_value() });
+                    let entry = Entry::done(Action::SetErrorGroupStatus, Target::ErrorGroup(group), detail);
+                    store.audit(entry).await?;
+                }
                 Ok(store.select::<Entity>().filter(Column::Id.eq(group)).one(&store.writes()).await?)
             })
         })

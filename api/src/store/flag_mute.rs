@@ -1,7 +1,9 @@
 //! What of all that is noticed an account does not want to be told.
 
 use entity::{
-    Timestamp, cluster_flag,
+    Timestamp,
+    audit_entry::Action,
+    cluster_flag,
     cluster_flag::Kind,
     cluster_tag,
     flag_mute::{Column, Entity, Model},
@@ -9,11 +11,13 @@ use entity::{
     list::TagPattern,
 };
 use sea_orm::{
-    ColumnTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    ActiveEnum, ColumnTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Expr, ExprTrait, Query},
 };
+use serde_json::{Value, json};
 
 use super::{error::StoreError, scoped::AccountStore, upsert::replace};
+use crate::domain::audit::{Entry, Target, time_detail};
 
 /// As many as anybody keeps track of.
 pub const MAX_MUTES: u64 = 100;
@@ -56,6 +60,11 @@ pub struct Muted {
 }
 
 impl Muted {
+    /// What of it is written down.
+    fn detail(&self) -> Value {
+        json!({ "kind": self.kind.to_value(), "tag": self.tag.as_ref().map(|tag| json!([tag.key, tag.value])) })
+    }
+
     fn key(&self) -> (String, bool, String) {
         match &self.tag {
             None => (String::new(), true, String::new()),
@@ -95,7 +104,7 @@ impl AccountStore {
             Box::pin(async move {
                 let over = store.delete::<Entity>().filter(Column::UntilKey.lte(now.timestamp_millis()));
                 over.exec(&store.writes()).await?;
-                store.unmute_flag(&muted).await?;
+                store.remove_mute(&muted).await?;
                 if store.select::<Entity>().count(&store.writes()).await? >= MAX_MUTES {
                     return Ok(false);
                 }
@@ -111,6 +120,9 @@ impl AccountStore {
                     muted_by: user,
                 };
                 store.insert::<Entity>(vec![row], &replace::<Entity>()).await?;
+                let mut detail = muted.detail();
+                detail["until"] = time_detail(until);
+                store.audit(Entry::done(Action::MuteFlag, Target::Account, detail)).await?;
                 Ok(true)
             })
         })
@@ -122,7 +134,21 @@ impl AccountStore {
     /// # Errors
     /// When the database does not answer; nothing is changed then.
     #[tracing::instrument(name = "store.flag_mute.remove", skip_all)]
-    pub async fn unmute_flag(&self, muted: &Muted) -> Result<bool, StoreError> {
+    pub async fn unmute_flag(&self, muted: Muted) -> Result<bool, StoreError> {
+        self.write(move |store| {
+            let muted = muted.clone();
+            Box::pin(async move {
+                let was_muted = store.remove_mute(&muted).await?;
+                if was_muted {
+                    store.audit(Entry::done(Action::UnmuteFlag, Target::Account, muted.detail())).await?;
+                }
+                Ok(was_muted)
+            })
+        })
+        .await
+    }
+
+    async fn remove_mute(&self, muted: &Muted) -> Result<bool, StoreError> {
         let (key, any, value) = muted.key();
         let delete = self
             .delete::<Entity>()

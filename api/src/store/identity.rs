@@ -4,7 +4,9 @@
 use std::sync::{Arc, atomic::AtomicU64};
 
 use entity::{
-    Timestamp, account, api_token, identity,
+    Timestamp, account, api_token,
+    audit_entry::Action,
+    identity,
     ids::{AccountId, UserId},
     membership, user,
 };
@@ -12,9 +14,13 @@ use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait,
     QueryFilter, TransactionTrait,
 };
+use serde_json::json;
 
-use super::{connect::IMMEDIATE, error::StoreError, scoped::Pools};
-use crate::domain::slug::Slug;
+use super::{audit_entry, connect::IMMEDIATE, error::StoreError, scoped::Pools};
+use crate::domain::{
+    audit::{Actor, Entry, Target, membership_detail},
+    slug::Slug,
+};
 
 /// The database as the operator and the sign-in see it. Its methods are few on purpose.
 #[derive(Clone)]
@@ -72,8 +78,13 @@ impl SystemStore {
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when the slug is taken.
-    pub async fn add_account(&self, account: account::Model) -> Result<(), StoreError> {
-        account.into_active_model().reset_all().insert(&self.pools.writer).await?;
+    pub async fn add_account(&self, account: account::Model, by: &Actor) -> Result<(), StoreError> {
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let entry = Entry::done(Action::CreateAccount, Target::Account, json!({ "slug": account.slug }));
+        let id = account.id;
+        account.into_active_model().reset_all().insert(&transaction).await?;
+        audit_entry::add(&transaction, id, by, entry).await?;
+        transaction.commit().await?;
         Ok(())
     }
 
@@ -87,12 +98,25 @@ impl SystemStore {
         user: user::Model,
         member: membership::Model,
         token: api_token::Model,
+        by: &Actor,
     ) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let id = account.id;
+        let mut membership = membership_detail(member.role, member.ends_at);
+        membership["name"] = user.name.clone().into();
+        let scopes = json!({ "user": user.id, "label": token.label, "scopes": token.scopes });
+        let entries = [
+            Entry::done(Action::CreateAccount, Target::Account, json!({ "slug": account.slug })),
+            Entry::done(Action::AddMember, Target::User(user.id), membership),
+            Entry::done(Action::CreateToken, Target::ApiToken(token.identifier.clone()), scopes),
+        ];
         account.into_active_model().reset_all().insert(&transaction).await?;
         user.into_active_model().reset_all().insert(&transaction).await?;
         member.into_active_model().reset_all().insert(&transaction).await?;
         token.into_active_model().reset_all().insert(&transaction).await?;
+        for entry in entries {
+            audit_entry::add(&transaction, id, by, entry).await?;
+        }
         transaction.commit().await?;
         Ok(())
     }
@@ -106,8 +130,10 @@ impl SystemStore {
         account: AccountId,
         new_user: user::Model,
         (role, ends_at): (membership::Role, Option<Timestamp>),
-        now: Timestamp,
+        by: &Actor,
     ) -> Result<UserId, StoreError> {
+        let mut detail = membership_detail(role, ends_at);
+        detail["name"] = new_user.name.clone().into();
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
         let existing = user::Entity::find()
             .filter(user::Column::Name.eq(new_user.name.as_str()))
@@ -117,8 +143,10 @@ impl SystemStore {
             Some(user) => user.id,
             None => new_user.into_active_model().reset_all().insert(&transaction).await?.id,
         };
-        let member = membership::Model { account_id: account, user_id, role, created_at: now, ends_at };
+        let member = membership::Model { account_id: account, user_id, role, created_at: by.at, ends_at };
         member.into_active_model().reset_all().insert(&transaction).await?;
+        let entry = Entry::done(Action::AddMember, Target::User(user_id), detail);
+        audit_entry::add(&transaction, account, by, entry).await?;
         transaction.commit().await?;
         Ok(user_id)
     }
@@ -150,13 +178,19 @@ impl SystemStore {
         Ok(found.one(&self.pools.reader).await?.and_then(|(_, user)| user))
     }
 
-    /// Writes down by which name an issuer knows a user.
+    /// Writes down by which name an issuer knows a user, whom it can sign in to all accounts of the user then.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when the issuer knows somebody by it already.
     #[tracing::instrument(name = "store.identity.add", skip_all)]
-    pub async fn add_identity(&self, identity: identity::Model) -> Result<(), StoreError> {
-        identity.into_active_model().reset_all().insert(&self.pools.writer).await?;
+    pub async fn add_identity(&self, identity: identity::Model, by: &Actor) -> Result<(), StoreError> {
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let user = identity.user_id;
+        let detail = json!({ "issuer": identity.issuer, "subject": identity.subject });
+        identity.into_active_model().reset_all().insert(&transaction).await?;
+        let entry = Entry::done(Action::LinkUser, Target::User(user), detail);
+        audit_entry::add_of_user(&transaction, user, by, &entry).await?;
+        transaction.commit().await?;
         Ok(())
     }
 }

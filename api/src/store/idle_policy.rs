@@ -2,13 +2,19 @@
 
 use entity::{
     Timestamp,
+    audit_entry::Action,
     idle_policy::{Entity, Model},
     ids::UserId,
     list::TagPatterns,
 };
+use sea_orm::ActiveEnum;
+use serde_json::json;
 
 use super::{error::StoreError, scoped::AccountStore, upsert::replace};
-use crate::domain::idle_policy::IdlePolicy;
+use crate::domain::{
+    audit::{Entry, Target},
+    idle_policy::IdlePolicy,
+};
 
 impl AccountStore {
     /// What the account said, if it said anything.
@@ -40,7 +46,21 @@ impl AccountStore {
             changed_at: now,
             user_id: user,
         };
-        self.insert::<Entity>(vec![row.clone()], &replace::<Entity>()).await?;
-        Ok(row)
+        self.write(move |store| {
+            let row = row.clone();
+            Box::pin(async move {
+                store.insert::<Entity>(vec![row.clone()], &replace::<Entity>()).await?;
+                let exempt = row.exempt_tags.0.iter().map(|tag| json!([tag.key, tag.value]));
+                let detail = json!({
+                    "mode": row.mode.to_value(),
+                    "timeout_seconds": row.timeout_seconds,
+                    "warn_before_seconds": row.warn_before_seconds,
+                    "exempt_tags": exempt.collect::<Vec<_>>(),
+                });
+                store.audit(Entry::done(Action::SetIdlePolicy, Target::Account, detail)).await?;
+                Ok(row)
+            })
+        })
+        .await
     }
 }

@@ -2,6 +2,7 @@
 
 use entity::{
     Timestamp,
+    audit_entry::Action,
     ids::{AccountId, InvitationId, UserId},
     invitation::{Column, Entity, Model},
     membership,
@@ -11,9 +12,11 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, TransactionTrait,
     sea_query::{Expr, OnConflict},
 };
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
+    audit_entry,
     connect::IMMEDIATE,
     error::StoreError,
     identity::SystemStore,
@@ -23,6 +26,7 @@ use super::{
 };
 use crate::domain::{
     access::{AccessError, MAX_MEMBERS, is_over},
+    audit::{Actor, Entry, Target, membership_detail},
     role::manages,
     token::ApiToken,
 };
@@ -109,16 +113,21 @@ impl AccountStore {
         Ok(())
     }
 
-    /// Ends an invitation, unless it has ended already.
-    pub(crate) async fn revoke_invitation(&self, id: InvitationId, now: Timestamp) -> Result<(), StoreError> {
-        self.update::<Entity>()
+    /// Ends an invitation, unless it has ended already. Returns whether it did.
+    pub(crate) async fn revoke_invitation(
+        &self,
+        id: InvitationId,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let revoked = self
+            .update::<Entity>()
             .col_expr(Column::RevokedAt, Expr::val(now))
             .filter(Column::Id.eq(id))
             .filter(Column::RevokedAt.is_null())
             .filter(Column::AcceptedAt.is_null())
             .exec(&self.writes())
             .await?;
-        Ok(())
+        Ok(revoked.rows_affected > 0)
     }
 }
 
@@ -127,8 +136,18 @@ impl SystemStore {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn add_invitation(&self, invitation: Model) -> Result<(), StoreError> {
-        invitation.into_active_model().reset_all().insert(&self.pools.writer).await?;
+    pub async fn add_invitation(
+        &self,
+        invitation: Model,
+        by: &Actor,
+        detail: Value,
+    ) -> Result<(), StoreError> {
+        let (account, target) = (invitation.account_id, Target::Invitation(invitation.identifier.clone()));
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        invitation.into_active_model().reset_all().insert(&transaction).await?;
+        let entry = Entry::done(Action::InviteMember, target, detail);
+        audit_entry::add(&transaction, account, by, entry).await?;
+        transaction.commit().await?;
         Ok(())
     }
 }
@@ -144,10 +163,22 @@ impl UserStore {
         &self,
         shown: &ApiToken,
         user_name: &str,
+        by: &Actor,
         now: Timestamp,
     ) -> Result<Result<AccountId, AccessError>, StoreError> {
         let transaction = self.writer().begin_with_options(IMMEDIATE).await?;
         let accepted = accept(&transaction, (self.user(), user_name), shown, now).await?;
+        let accepted = accepted.map(|(account, detail)| {
+            let target = Target::Invitation(shown.identifier().to_owned());
+            (account, Entry::done(Action::AcceptInvitation, target, detail))
+        });
+        let accepted = match accepted {
+            Ok((account, entry)) => {
+                audit_entry::add(&transaction, account, by, entry).await?;
+                Ok(account)
+            }
+            Err(error) => Err(error),
+        };
         if accepted.is_ok() {
             transaction.commit().await?;
         } else {
@@ -166,7 +197,7 @@ async fn accept(
     (user_id, user_name): (UserId, &str),
     shown: &ApiToken,
     now: Timestamp,
-) -> Result<Result<AccountId, AccessError>, StoreError> {
+) -> Result<Result<(AccountId, Value), AccessError>, StoreError> {
     let found = Entity::find().filter(Column::Identifier.eq(shown.identifier())).one(transaction).await?;
     // Compared in any case, so that the time taken does not tell an unknown identifier from a wrong secret.
     let hash = shown.secret_hash();
@@ -207,5 +238,5 @@ async fn accept(
             member.into_active_model().reset_all().insert(transaction).await?;
         }
     }
-    Ok(Ok(account_id))
+    Ok(Ok((account_id, membership_detail(role, ends_at))))
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use entity::{
     Timestamp,
+    audit_entry::Action,
     ids::{AccountId, UserId},
     membership::{Column, Entity, Model, Role},
     removed_member, user,
@@ -13,8 +14,10 @@ use sea_orm::{
     QuerySelect, Set, TransactionTrait,
     sea_query::{Expr, ExprTrait, OnConflict},
 };
+use serde_json::json;
 
 use super::{
+    audit_entry,
     connect::IMMEDIATE,
     error::StoreError,
     identity::SystemStore,
@@ -22,7 +25,10 @@ use super::{
     scoped::AccountStore,
     upsert::{first_wins, replace},
 };
-use crate::domain::access::Grant;
+use crate::domain::{
+    access::Grant,
+    audit::{Actor, Entry, Target, membership_detail},
+};
 
 /// The orders members can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,7 +170,7 @@ impl SystemStore {
         account: AccountId,
         user: UserId,
         after: Option<Grant>,
-        now: Timestamp,
+        by: &Actor,
     ) -> Result<OperatorChange, StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
         let wanted = Column::UserId.eq(user).or(Column::Role.eq(Role::Owner));
@@ -177,13 +183,22 @@ impl SystemStore {
         if member.role == Role::Owner && owners == 1 && after.is_none_or(|after| after.role != Role::Owner) {
             return Ok(OperatorChange::LastOwner);
         }
+        let before = membership_detail(member.role, member.ends_at);
+        let (action, detail) = match after {
+            Some(grant) => {
+                let after = membership_detail(grant.role, grant.ends_at);
+                (Action::SetMemberRole, json!({ "before": before, "after": after }))
+            }
+            None => (Action::RemoveMember, json!({ "before": before })),
+        };
+        audit_entry::add(&transaction, account, by, Entry::done(action, Target::User(user), detail)).await?;
         let mut member = member.clone().into_active_model();
         if let Some(grant) = after {
             (member.role, member.ends_at) = (Set(grant.role), Set(grant.ends_at));
             member.update(&transaction).await?;
         } else {
             member.delete(&transaction).await?;
-            let removed = removed_member::Model { account_id: account, user_id: user, removed_at: now };
+            let removed = removed_member::Model { account_id: account, user_id: user, removed_at: by.at };
             removed_member::Entity::insert_many([removed.into_active_model().reset_all()])
                 .on_conflict(replace::<removed_member::Entity>())
                 .exec_without_returning(&transaction)

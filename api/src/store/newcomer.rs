@@ -1,7 +1,9 @@
 //! Those whom another issuer sends and who become members by that, once.
 
 use entity::{
-    Timestamp, account, identity,
+    Timestamp, account,
+    audit_entry::{self as audit, Action},
+    identity,
     ids::{AccountId, UserId},
     membership, removed_member, user,
 };
@@ -10,8 +12,12 @@ use sea_orm::{
     QueryFilter, TransactionTrait,
 };
 
-use super::{connect::IMMEDIATE, error::StoreError, identity::SystemStore};
-use crate::domain::{access::MAX_MEMBERS, slug::Slug};
+use super::{audit_entry, connect::IMMEDIATE, error::StoreError, identity::SystemStore};
+use crate::domain::{
+    access::MAX_MEMBERS,
+    audit::{Actor, Entry, Target, membership_detail},
+    slug::Slug,
+};
 
 /// Somebody whom another issuer sends.
 #[derive(Clone, Debug)]
@@ -26,6 +32,8 @@ pub struct Newcomer {
     pub account: Slug,
     /// As what.
     pub role: membership::Role,
+    /// What they come with.
+    pub credential: audit::Credential,
 }
 
 /// A place for a newcomer.
@@ -55,7 +63,9 @@ impl SystemStore {
             tracing::warn!(account = newcomer.account.as_str(), "the account has as many members as it may");
             return Ok(());
         }
-        let Newcomer { issuer, subject, user: new_user, role, .. } = newcomer;
+        let newcomer_issuer = newcomer.issuer.clone();
+        let Newcomer { issuer, subject, user: new_user, role, credential, .. } = newcomer;
+        let name = new_user.name.clone();
         let user_id = if let Some(user) = user {
             user
         } else {
@@ -66,6 +76,11 @@ impl SystemStore {
         };
         let member = membership::Model { account_id: account, user_id, role, created_at: now, ends_at: None };
         member.into_active_model().reset_all().insert(&transaction).await?;
+        let actor = Actor::newcomer(user_id, name, credential, now);
+        let mut detail = membership_detail(role, None);
+        detail["issuer"] = newcomer_issuer.into();
+        let entry = Entry::done(Action::JoinBySignIn, Target::User(user_id), detail);
+        audit_entry::add(&transaction, account, &actor, entry).await?;
         transaction.commit().await?;
         tracing::info!(%account, user = %user_id, ?role, "somebody became a member by signing in");
         Ok(())

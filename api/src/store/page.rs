@@ -6,9 +6,9 @@
 use entity::{
     Positional,
     ids::{
-        AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, ClientId, ClusterId, ComputationId, ErrorGroupId,
-        ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId, SpanId, TaskGroupId, UserId,
-        WorkerId,
+        AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId,
+        ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId, SpanId,
+        TaskGroupId, UserId, WorkerId,
     },
 };
 use sea_orm::{
@@ -141,6 +141,7 @@ uuid_key_part!(
     ClientId,
     SpanId,
     ApiTokenId,
+    AuditEntryId,
     InvitationId,
     UserId,
     FlagId,

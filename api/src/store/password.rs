@@ -1,7 +1,7 @@
 //! The passwords of users, who belong to no account.
 
 use entity::{
-    Timestamp,
+    audit_entry::Action,
     ids::UserId,
     password::{Column, Entity, Model},
     session, user,
@@ -10,10 +10,11 @@ use sea_orm::{
     ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, TransactionTrait,
     sea_query::OnConflict,
 };
-
+use serde_json::json;
 use uuid::Uuid;
 
-use super::{connect::IMMEDIATE, error::StoreError, identity::SystemStore};
+use super::{audit_entry, connect::IMMEDIATE, error::StoreError, identity::SystemStore};
+use crate::domain::audit::{Actor, Entry, Target};
 
 #[expect(clippy::disallowed_methods, reason = "a password is asked for before an account is known")]
 impl SystemStore {
@@ -43,10 +44,10 @@ impl SystemStore {
         user: UserId,
         hash: String,
         but: Option<&[u8]>,
-        now: Timestamp,
+        by: &Actor,
     ) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
-        let row = Model { user_id: user, hash, changed_at: now }.into_active_model().reset_all();
+        let row = Model { user_id: user, hash, changed_at: by.at }.into_active_model().reset_all();
         let replace =
             OnConflict::column(Column::UserId).update_columns([Column::Hash, Column::ChangedAt]).to_owned();
         Entity::insert_many([row]).on_conflict(replace).exec_without_returning(&transaction).await?;
@@ -55,6 +56,8 @@ impl SystemStore {
             others = others.filter(session::Column::Id.ne(session.to_vec()));
         }
         others.exec(&transaction).await?;
+        let entry = Entry::done(Action::SetPassword, Target::User(user), json!({}));
+        audit_entry::add_of_user(&transaction, user, by, &entry).await?;
         transaction.commit().await?;
         Ok(())
     }

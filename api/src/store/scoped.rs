@@ -10,8 +10,8 @@ use sea_orm::{
     IntoActiveModel, QueryFilter, Select, TransactionTrait, UpdateMany, sea_query::OnConflict,
 };
 
-use super::{connect::IMMEDIATE, error::StoreError};
-use crate::key_ring::KeyRing;
+use super::{audit_entry::Decrypted, connect::IMMEDIATE, error::StoreError};
+use crate::{domain::audit::Actor, key_ring::KeyRing};
 
 /// How often a transaction that collided with another is tried in all.
 const ATTEMPTS: u32 = 4;
@@ -51,11 +51,30 @@ pub struct AccountStore {
     handle: Handle,
     account: AccountId,
     keys: KeyRing,
+    actor: Option<Arc<Actor>>,
+    decrypted: Arc<Decrypted>,
 }
 
 impl AccountStore {
     pub(super) fn new(pools: Pools, account: AccountId, keys: KeyRing) -> Self {
-        Self { handle: Handle::Pools(pools), account, keys }
+        Self { handle: Handle::Pools(pools), account, keys, actor: None, decrypted: Arc::default() }
+    }
+
+    /// The same view for somebody who may change the account, or read what is written down when it is read. Without one
+    /// there is nobody to write down, and such changes fail.
+    #[must_use]
+    pub fn acting(self, actor: Actor) -> Self {
+        Self { actor: Some(Arc::new(actor)), decrypted: Arc::default(), ..self }
+    }
+
+    /// Who acts.
+    pub(super) fn actor(&self) -> Option<&Actor> {
+        self.actor.as_deref()
+    }
+
+    /// What was decrypted for who acts.
+    pub(super) fn decrypted(&self) -> &Decrypted {
+        &self.decrypted
     }
 
     /// The account this is the view of.
@@ -82,13 +101,13 @@ impl AccountStore {
             // Already inside: the outer transaction decides.
             return operation(self.clone()).await;
         };
-        let (account, keys) = (self.account, self.keys.clone());
+        let view = self.clone();
         // In a task of its own, because a client may hang up at any time: a transaction that is dropped while
         // it begins would go back to the pool open, and whoever gets that connection next would be inside it.
         let transaction = tokio::spawn(async move {
             let mut attempt = 1;
             loop {
-                match in_transaction(&pools.writer, account, &keys, &operation).await {
+                match in_transaction(&pools.writer, &view, &operation).await {
                     Err(StoreError::Contention(_)) if attempt < ATTEMPTS => attempt += 1,
                     outcome => return outcome,
                 }
@@ -116,10 +135,12 @@ impl AccountStore {
     }
 
     pub(super) fn update<E: AccountOwned>(&self) -> UpdateMany<E> {
+        const { assert!(!E::APPEND_ONLY, "rows of this table are only added") };
         E::update_many().filter(E::ACCOUNT_ID.eq(self.account))
     }
 
     pub(super) fn delete<E: AccountOwned>(&self) -> DeleteMany<E> {
+        const { assert!(!E::APPEND_ONLY, "rows of this table are only added") };
         E::delete_many().filter(E::ACCOUNT_ID.eq(self.account))
     }
 
@@ -155,13 +176,11 @@ impl AccountStore {
 
 async fn in_transaction<T>(
     writer: &DatabaseConnection,
-    account: AccountId,
-    keys: &KeyRing,
+    view: &AccountStore,
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
     let transaction = Arc::new(writer.begin_with_options(IMMEDIATE).await?);
-    let scope =
-        AccountStore { handle: Handle::Transaction(Arc::clone(&transaction)), account, keys: keys.clone() };
+    let scope = AccountStore { handle: Handle::Transaction(Arc::clone(&transaction)), ..view.clone() };
     let outcome = operation(scope).await;
     let transaction = Arc::into_inner(transaction).expect("the operation that held the scope has ended");
     match outcome {

@@ -25,6 +25,13 @@ impl RowName {
         }
         Self(name)
     }
+
+    /// The table, which is the first part.
+    fn table(&self) -> &[u8] {
+        let length = self.0.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
+        let end = usize::try_from(length).ok().and_then(|length| length.checked_add(8));
+        end.and_then(|end| self.0.get(8..end)).unwrap_or_default()
+    }
 }
 
 impl AccountStore {
@@ -33,7 +40,9 @@ impl AccountStore {
     }
 
     pub(super) fn unseal(&self, row: &RowName, key_id: i64, sealed: &[u8]) -> Result<Vec<u8>, StoreError> {
-        Ok(open(self.keys(), row, key_id, sealed)?)
+        let plain = open(self.keys(), row, key_id, sealed)?;
+        self.decrypted().note(row.table());
+        Ok(plain)
     }
 }
 

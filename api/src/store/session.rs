@@ -2,6 +2,7 @@
 
 use entity::{
     Timestamp,
+    audit_entry::Action,
     ids::UserId,
     session::{Column, Entity, Model},
     user,
@@ -11,8 +12,10 @@ use sea_orm::{
     TransactionTrait,
     sea_query::{Expr, ExprTrait},
 };
+use serde_json::{Value, json};
 
-use super::{connect::IMMEDIATE, error::StoreError, identity::SystemStore};
+use super::{audit_entry, connect::IMMEDIATE, error::StoreError, identity::SystemStore};
+use crate::domain::audit::{Actor, Entry, Target};
 
 /// Sessions of one user at the most. With one more the oldest ends.
 const MAX_SESSIONS: u64 = 50;
@@ -30,12 +33,18 @@ impl SystemStore {
     }
 
     /// Adds a session, and removes those that are over: of anybody by their end or by when they were used last, and of
-    /// this user the oldest of too many.
+    /// this user the oldest of too many. `detail` is what is written down of how they signed in.
     ///
     /// # Errors
     /// When the database does not answer; nothing is changed then.
     #[tracing::instrument(name = "store.session.add", skip_all)]
-    pub async fn add_session(&self, session: Model, idle_since: Timestamp) -> Result<(), StoreError> {
+    pub async fn add_session(
+        &self,
+        session: Model,
+        idle_since: Timestamp,
+        by: &Actor,
+        detail: Value,
+    ) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
         let over = Column::ExpiresAt.lte(session.created_at).or(Column::UsedAt.lte(idle_since));
         Entity::delete_many().filter(over).exec(&transaction).await?;
@@ -53,7 +62,10 @@ impl SystemStore {
         if !too_many.is_empty() {
             Entity::delete_many().filter(Column::Id.is_in(too_many)).exec(&transaction).await?;
         }
+        let user = session.user_id;
         session.into_active_model().reset_all().insert(&transaction).await?;
+        let entry = Entry::done(Action::SignIn, Target::User(user), detail);
+        audit_entry::add_of_user(&transaction, user, by, &entry).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -88,8 +100,12 @@ impl SystemStore {
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.session.end_all", skip_all)]
-    pub async fn end_sessions(&self, user: UserId) -> Result<(), StoreError> {
-        Entity::delete_many().filter(Column::UserId.eq(user)).exec(&self.pools.writer).await?;
+    pub async fn end_sessions(&self, user: UserId, by: &Actor) -> Result<(), StoreError> {
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        Entity::delete_many().filter(Column::UserId.eq(user)).exec(&transaction).await?;
+        let entry = Entry::done(Action::SignOutEverywhere, Target::User(user), json!({}));
+        audit_entry::add_of_user(&transaction, user, by, &entry).await?;
+        transaction.commit().await?;
         Ok(())
     }
 }

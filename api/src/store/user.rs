@@ -1,19 +1,29 @@
 //! The database as one user sees it, over all accounts: their own memberships, and nothing that lies in an account.
 
 use entity::{
-    Timestamp, account, default_account,
+    Timestamp, account,
+    audit_entry::Action,
+    default_account,
     ids::{AccountId, UserId},
     user,
 };
-use sea_orm::{ActiveModelTrait, DatabaseConnection, EntityTrait, IntoActiveModel, QuerySelect};
+use sea_orm::{
+    ActiveModelTrait, DatabaseConnection, EntityTrait, IntoActiveModel, QuerySelect, TransactionTrait,
+};
+use serde_json::json;
 
 use super::{
+    audit_entry,
+    connect::IMMEDIATE,
     error::StoreError,
     scoped::Pools,
     standing::{Standing, Whose, current, standing},
     upsert::replace,
 };
-use crate::domain::slug::Slug;
+use crate::domain::{
+    audit::{Actor, Entry, Target},
+    slug::Slug,
+};
 
 /// Accounts of a user that are told, at the most.
 const MAX_ACCOUNTS: u64 = 1_000;
@@ -63,12 +73,16 @@ impl UserStore {
     /// then.
     #[tracing::instrument(name = "store.user.set_default_account", skip_all)]
     #[expect(clippy::disallowed_methods, reason = "this is the user's own row, which belongs to no account")]
-    pub async fn set_default_account(&self, account: AccountId) -> Result<(), StoreError> {
+    pub async fn set_default_account(&self, account: AccountId, by: &Actor) -> Result<(), StoreError> {
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
         let row = default_account::Model { user_id: self.user, account_id: account };
         default_account::Entity::insert_many([row.into_active_model().reset_all()])
             .on_conflict(replace::<default_account::Entity>())
-            .exec_without_returning(&self.pools.writer)
+            .exec_without_returning(&transaction)
             .await?;
+        let entry = Entry::done(Action::SetDefaultAccount, Target::User(self.user), json!({}));
+        audit_entry::add(&transaction, account, by, entry).await?;
+        transaction.commit().await?;
         Ok(())
     }
 }
