@@ -205,6 +205,7 @@ pub struct ServeArgs {
     oidc: OidcArgs,
     #[command(flatten)]
     alerts: AlertArgs,
+    #[command(flatten)]
     perimeter: PerimeterArgs,
 }
 

@@ -62,7 +62,8 @@ impl WebhookReceiver {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (received, answers, heard) = (Arc::default(), Arc::default(), Arc::new(Notify::new()));
+        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let (answers, heard): (Arc<Mutex<VecDeque<Answer>>>, _) = (Arc::default(), Arc::new(Notify::new()));
         let mut serving = JoinSet::new();
         let state = (Arc::clone(&received), Arc::clone(&answers), Arc::clone(&heard));
         serving.spawn(async move {
@@ -162,7 +163,7 @@ impl MailReceiver {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (received, refusals) = (Arc::default(), Arc::default());
+        let (received, refusals): (Arc<Mutex<Vec<Mail>>>, Arc<Mutex<u32>>) = Default::default();
         let state = (Arc::clone(&received), Arc::clone(&refusals));
         let mut serving = JoinSet::new();
         serving.spawn(async move {
