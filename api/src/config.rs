@@ -3,6 +3,7 @@
 //! Every wrong value is named in one go, and a `GALVO_` variable nobody knows is an error, because a misspelt
 //! setting that is silently ignored is found in production.
 
+mod alert;
 mod cluster;
 mod jwt;
 mod oidc;
@@ -23,15 +24,19 @@ use crate::{
     store::StoreUrl,
 };
 
+pub use self::alert::{AlertConfig, SmtpConfig};
 pub use self::cluster::{ClusterCommand, StateName};
 pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 pub use self::oidc::{ClientSecret, OidcConfig};
 pub use self::perimeter::PerimeterConfig;
 pub use self::tls::TlsConfig;
-use self::{jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs, tls::TlsArgs};
+use self::{
+    alert::AlertArgs, jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs, tls::TlsArgs,
+};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 47] = [
+const VARIABLES: [&str; 50] = [
+    "GALVO_ALERT_PRIVATE_TARGETS",
     "GALVO_CORS_ORIGINS",
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
@@ -49,6 +54,7 @@ const VARIABLES: [&str; 47] = [
     "GALVO_LISTEN",
     "GALVO_LOG",
     "GALVO_LOG_FORMAT",
+    "GALVO_MAIL_FROM",
     "GALVO_MAX_CONNECTIONS",
     "GALVO_MAX_QUERY_COST",
     "GALVO_MIN_REPORT_INTERVAL",
@@ -76,6 +82,7 @@ const VARIABLES: [&str; 47] = [
     "GALVO_SECRET_KEY_FILE",
     "GALVO_SESSION_IDLE",
     "GALVO_SESSION_LIFETIME",
+    "GALVO_SMTP_URL",
     "GALVO_TLS_CERTIFICATE",
     "GALVO_TLS_KEY",
     "GALVO_TRUSTED_PROXIES",
@@ -212,6 +219,8 @@ pub struct ServeArgs {
     jwt: JwtArgs,
     #[command(flatten)]
     oidc: OidcArgs,
+    #[command(flatten)]
+    alerts: AlertArgs,
     #[command(flatten)]
     perimeter: PerimeterArgs,
     #[command(flatten)]
@@ -461,6 +470,8 @@ pub struct ServeConfig {
     pub jwt: Option<JwtConfig>,
     /// With which OpenID provider people sign in, if with any.
     pub oidc: Option<OidcConfig>,
+    /// How alerts are sent.
+    pub alerts: AlertConfig,
     /// What lies between the server and everybody.
     pub perimeter: PerimeterConfig,
     /// The certificate that is shown, if the server speaks TLS itself.
@@ -674,6 +685,7 @@ impl ServeArgs {
         let has_url = self.public_url.is_some();
         #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
         let oidc = self.oidc.read(problems, std::env::var_os(OIDC_CLIENT_SECRET).as_deref(), has_url);
+        let alerts = self.alerts.read(problems);
         Some(ServeConfig {
             listen: listen?,
             min_report_interval: Duration::from_secs_f64(interval?),
@@ -696,6 +708,7 @@ impl ServeArgs {
             },
             jwt,
             oidc,
+            alerts: alerts?,
             perimeter: perimeter?,
             tls,
             bootstrap: self.bootstrap,

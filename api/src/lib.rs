@@ -20,6 +20,7 @@ pub mod http;
 pub mod jobs;
 pub mod key_ring;
 pub mod live;
+mod mail;
 mod outgoing;
 pub mod seal;
 pub mod server;

@@ -121,7 +121,7 @@ impl Server {
         let listen_error = |error| ServerError::Listen(serve.listen, error);
         let listener = TcpListener::bind(serve.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
-        let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock)));
+        let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock), &serve.alerts));
         // Like the jobs: tests count statements, and write when they say so.
         let writing_uses = serve.jobs.then(|| tokio::spawn(token_uses.clone().write_down_now_and_then()));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());

@@ -19,8 +19,12 @@ pub enum Action {
     AddMember,
     /// The account was made.
     CreateAccount,
+    /// An alert rule was made.
+    CreateAlertRule,
     /// A token was made.
     CreateToken,
+    /// An alert rule was removed.
+    DeleteAlertRule,
     /// A rate was removed.
     DeleteCostRate,
     /// An invitation was made.
@@ -31,6 +35,8 @@ pub enum Action {
     KeepAlive,
     /// An issuer's name for a user was written down.
     LinkUser,
+    /// A kind of flag was muted.
+    MuteFlag,
     /// Code was decrypted.
     ReadCode,
     /// Profiles, which hold lines of code, were decrypted.
@@ -65,6 +71,12 @@ pub enum Action {
     SignIn,
     /// Somebody ended their sessions in all browsers.
     SignOutEverywhere,
+    /// Messages were sent to try whether those of an alert rule arrive.
+    TestAlertRule,
+    /// A kind of flag was muted no more.
+    UnmuteFlag,
+    /// An alert rule was changed.
+    UpdateAlertRule,
 }
 
 /// What came of it.

@@ -68,6 +68,14 @@ uuid_id! {
     EventId,
     /// One line of a log; made by the reporter.
     LogLineId,
+    /// Something that was noticed of a cluster, once.
+    FlagId,
+    /// Whom an account wants to be told of what.
+    AlertRuleId,
+    /// Something an account wanted to be told of, once.
+    AlertId,
+    /// A message to one receiver.
+    AlertDeliveryId,
 }
 
 /// A cluster: a time-ordered integer below 2^53, because the `coiled` client wants integers and browsers

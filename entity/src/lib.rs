@@ -4,12 +4,16 @@
 //! application, and every table that belongs to one account implements [`AccountOwned`].
 
 pub mod account;
+pub mod alert;
+pub mod alert_delivery;
+pub mod alert_rule;
 pub mod api_token;
 pub mod audit_entry;
 pub mod client;
 pub mod client_span;
 pub mod cluster;
 pub mod cluster_control;
+pub mod cluster_flag;
 pub mod cluster_note;
 pub mod cluster_sample_chunk;
 pub mod cluster_tag;
@@ -25,6 +29,7 @@ pub mod error_group;
 pub mod error_occurrence;
 pub mod event;
 pub mod fine_metric;
+pub mod flag_mute;
 pub mod function_usage_day;
 pub mod function_usage_hour;
 pub mod identity;

@@ -38,6 +38,8 @@ mod m20261122_000028_create_cluster_control;
 mod m20261122_000029_create_audit_entry;
 mod m20261122_000030_add_token_last_use;
 mod m20261122_000031_mark_arrival;
+mod m20261122_000032_create_cluster_flag;
+mod m20261122_000033_create_alert;
 mod reference;
 mod tenant;
 
@@ -77,6 +79,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000029_create_audit_entry::Migration),
             Box::new(m20261122_000030_add_token_last_use::Migration),
             Box::new(m20261122_000031_mark_arrival::Migration),
+            Box::new(m20261122_000032_create_cluster_flag::Migration),
+            Box::new(m20261122_000033_create_alert::Migration),
         ]
     }
 }

@@ -11,6 +11,7 @@ mod database;
 mod hostile;
 mod issuer;
 mod program;
+mod receiver;
 mod report;
 mod socket;
 
@@ -22,6 +23,7 @@ pub use issuer::{
     AUDIENCE, ISSUER, KeyServer, SHARED_SECRET, SigningKey, claims, jwt_config, key_set, shared_jwt_config,
 };
 pub use program::Program;
+pub use receiver::{Answer, Mail, MailReceiver, Received, WebhookReceiver};
 pub use report::{
     ReportBuilder, code, code_frame, computation, error, event, log_line, profile, sample, span, task_group,
     threads, usage, uuid, worker,

@@ -106,6 +106,48 @@ const MUTATIONS: &[(&str, &str, &str, &str, &str)] = &[
         r#"{"class":"logs","accepted":false,"retention_days":7}"#,
     ),
     (
+        "muteFlag",
+        r#"(input: { kind: IDLE, tag: { key: "team" }, until: "2026-12-01T00:00:00Z" }) { userErrors { message } }"#,
+        "ACCOUNT",
+        "<ACCOUNT>",
+        r#"{"kind":"idle","tag":["team",null],"until":"2026-12-01T00:00:00+00:00"}"#,
+    ),
+    (
+        "unmuteFlag",
+        r#"(input: { kind: IDLE, tag: { key: "team" } }) { userErrors { message } }"#,
+        "ACCOUNT",
+        "<ACCOUNT>",
+        r#"{"kind":"idle","tag":["team",null]}"#,
+    ),
+    (
+        "createAlertRule",
+        r#"(input: { name: "x", condition: { idle: { forSeconds: 60 } }, emails: ["a@b.de"] }) { made: alertRule { identifier } userErrors { message } }"#,
+        "ALERT_RULE",
+        "<MADE>",
+        r#"{"name":"x","enabled":true,"condition":{"idle":{"for_seconds":60}},"webhooks":0,"emails":1}"#,
+    ),
+    (
+        "updateAlertRule",
+        r#"(identifier: <RULE>, newSecret: true, input: { name: "y", isEnabled: false, condition: { flags: [IDLE] }, webhooks: ["https://example.com/geheim"] }) { userErrors { message } }"#,
+        "ALERT_RULE",
+        "<RULE>",
+        r#"{"name":"y","enabled":false,"condition":{"flags":["idle"]},"webhooks":1,"emails":1,"new_secret":true}"#,
+    ),
+    (
+        "testAlertRule",
+        "(identifier: <RULE>) { deliveries { state } }",
+        "ALERT_RULE",
+        "<RULE>",
+        r#"{"messages":2}"#,
+    ),
+    (
+        "deleteAlertRule",
+        "(identifier: <RULE>) { account { slug } }",
+        "ALERT_RULE",
+        "<RULE>",
+        r#"{"name":"y"}"#,
+    ),
+    (
         "createToken",
         r#"(input: { user: <TARGET>, label: "ci", scopes: [READ], expiresAt: "2026-11-20T12:04:00Z" }) { made: token { identifier } userErrors { code } }"#,
         "API_TOKEN",
@@ -244,7 +286,11 @@ async fn what_a_mutation_does_is_written_down_with_it() {
         let members = account["members"]["nodes"].as_array().unwrap();
         members.iter().find(|node| node["user"]["name"] == name).unwrap()["user"]["id"].clone()
     };
+    let rule = r#"mutation { createAlertRule(input: { name: "x", condition: { flags: [IDLE] }, emails: ["a@b.de"] }) {
+        alertRule { identifier } } }"#;
+    let rule = ada.query(rule, json!({})).await["createAlertRule"]["alertRule"]["identifier"].take();
     let mut words = vec![
+        ("<RULE>", rule),
         ("<ACCOUNT>", account["id"].clone()),
         ("<CLUSTER>", account["clusters"]["nodes"][0]["id"].clone()),
         ("<GROUP>", account["clusters"]["nodes"][0]["errors"]["nodes"][0]["group"]["id"].clone()),

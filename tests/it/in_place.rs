@@ -251,6 +251,17 @@ async fn no_field_of_a_list_costs_statements_by_its_rows() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let number = fill(&ada).await;
+    // Clusters that are flagged and alerted of, by several rules.
+    for cluster in 0..5 {
+        let idle =
+            ReportBuilder::new(&format!("Idle-{cluster}"), 1).with("/cluster/idle_since", 1_795_000_000.0);
+        ada.reported(&idle.build()).await;
+        let rule =
+            "mutation($name: String!) { createAlertRule(input: { name: $name, condition: { flags: [IDLE] },
+            emails: [\"ada@example.com\"] }) { userErrors { message } } }";
+        ada.query(rule, json!({ "name": format!("rule {cluster}") })).await;
+    }
+    app.run_jobs().await;
     app.fold_usage().await;
     let types = Types::new();
     let of_cluster =
@@ -259,6 +270,10 @@ async fn no_field_of_a_list_costs_statements_by_its_rows() {
         |list: &str| format!("viewer {{ account {{ {list}(first: N) {{ nodes {{ FIELD }} }} }} }}");
     let lists = [
         ("Cluster", of_account("clusters")),
+        ("Flag", of_account("flags")),
+        ("Alert", of_account("alerts")),
+        ("AlertRule", of_account("alertRules")),
+        ("AlertDelivery", of_account("alertDeliveries")),
         ("ErrorGroup", of_account("errorGroups")),
         ("Computation", of_cluster("computations")),
         ("TaskGroup", of_cluster("taskGroups")),

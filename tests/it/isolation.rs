@@ -18,15 +18,18 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 /// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`, in
-/// `what_people_write_and_decide_is_their_accounts_own`, in `a_user_learns_of_their_own_accounts_alone`, or in
-/// `whoever_watches_another_account_learns_nothing`.
-const ROOT_FIELDS: [&str; 28] = [
+/// `what_people_write_and_decide_is_their_accounts_own`, in `what_is_noticed_and_told_is_the_accounts_own`, in
+/// `a_user_learns_of_their_own_accounts_alone`, or in `whoever_watches_another_account_learns_nothing`.
+const ROOT_FIELDS: [&str; 35] = [
     "Mutation.acceptInvitation",
     "Mutation.addMember",
+    "Mutation.createAlertRule",
     "Mutation.createToken",
+    "Mutation.deleteAlertRule",
     "Mutation.deleteCostRate",
     "Mutation.inviteMember",
     "Mutation.keepAlive",
+    "Mutation.muteFlag",
     "Mutation.removeMember",
     "Mutation.revokeInvitation",
     "Mutation.revokeToken",
@@ -39,6 +42,9 @@ const ROOT_FIELDS: [&str; 28] = [
     "Mutation.setErrorGroupStatus",
     "Mutation.setIdlePolicy",
     "Mutation.setMemberRole",
+    "Mutation.testAlertRule",
+    "Mutation.unmuteFlag",
+    "Mutation.updateAlertRule",
     "Query.account",
     "Query.cluster",
     "Query.node",
@@ -949,6 +955,80 @@ async fn analyses_see_the_accounts_own_work_alone() {
         refused.to_string(),
         bob.ask(user, json!({ "user": of_nothing(&ids[0].1) })).await.to_string()
     );
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_noticed_and_told_is_the_accounts_own() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    // The same cluster in both accounts, and one of them wants to be told and has muted something.
+    let idle = ReportBuilder::new("Scheduler-1", 1).with("/cluster/idle_since", 1_795_000_000.0).build();
+    let change = "mutation {
+        createAlertRule(input: { name: \"of ada\", condition: { flags: [IDLE] }, emails: [\"ada@example.com\"] }) {
+            alertRule { identifier } userErrors { message } }
+        muteFlag(input: { kind: SPILLING }) { userErrors { message } } }";
+    let made = ada.query(change, json!({})).await["createAlertRule"]["alertRule"]["identifier"].take();
+    for member in [&ada, &bob] {
+        member.reported(&idle).await;
+    }
+    app.run_jobs().await;
+    let query =
+        "{ viewer { account { flagMutes { kind } flags { totalCount nodes { kind cluster { id } isMuted } }
+        clusters(filter: { flags: [IDLE] }) { totalCount nodes { id flags { totalCount } } }
+        alerts { totalCount nodes { ruleName cluster { id } } } alertRules { totalCount nodes { name } }
+        alertDeliveries { totalCount nodes { target state } } } } }";
+    let seen = async |member: &Member| member.query(query, json!({})).await["viewer"]["account"].take();
+    let (of_ada, of_bob) = (seen(&ada).await, seen(&bob).await);
+    let id = |account: &Value| account["clusters"]["nodes"][0]["id"].clone();
+    assert_ne!(id(&of_ada), id(&of_bob));
+    let none = json!({ "totalCount": 0, "nodes": [] });
+    let one = |node: Value| json!({ "totalCount": 1, "nodes": [node] });
+    let of = |id: &Value, mutes: Value, alerts: Value, rules: Value, deliveries: Value| {
+        json!({ "flagMutes": mutes, "alerts": alerts, "alertRules": rules, "alertDeliveries": deliveries,
+            "flags": one(json!({ "kind": "IDLE", "cluster": { "id": id }, "isMuted": false })),
+            "clusters": one(json!({ "id": id, "flags": { "totalCount": 1 } })) })
+    };
+    assert_eq!(of_bob, of(&id(&of_bob), json!([]), none.clone(), none.clone(), none));
+    let expected = of(
+        &id(&of_ada),
+        json!([{ "kind": "SPILLING" }]),
+        one(json!({ "ruleName": "of ada", "cluster": { "id": id(&of_ada) } })),
+        one(json!({ "name": "of ada" })),
+        one(json!({ "target": "ada@example.com", "state": "FAILED" })),
+    );
+    assert_eq!(of_ada, expected);
+    // A rule of another account is none, and what it muted is muted here by nobody.
+    let nobodys = uuid(7);
+    for change in [
+        "deleteAlertRule(identifier: $rule) { account { id } }",
+        "testAlertRule(identifier: $rule) { deliveries { state } }",
+        "updateAlertRule(identifier: $rule, input: { name: \"x\", condition: { flags: [IDLE] } }) { secret }",
+    ] {
+        let change = format!("mutation($rule: String!) {{ {change} }}");
+        let refused = bob.ask(&change, json!({ "rule": made })).await;
+        assert_eq!(refused["errors"][0]["extensions"]["code"], "NOT_FOUND", "{change}: {refused}");
+        assert_eq!(
+            refused.to_string(),
+            bob.ask(&change, json!({ "rule": nobodys })).await.to_string(),
+            "{change}"
+        );
+    }
+    let listed =
+        "query($rule: String) { viewer { account { alertDeliveries(rule: $rule) { totalCount } } } }";
+    let theirs = bob.query(listed, json!({ "rule": made })).await;
+    assert_eq!(theirs, bob.query(listed, json!({ "rule": nobodys })).await);
+    let unmute = "mutation { unmuteFlag(input: { kind: SPILLING }) { userErrors { message } } }";
+    let refused = bob.query(unmute, json!({})).await;
+    assert_eq!(refused["unmuteFlag"]["userErrors"], json!([{ "message": "is not muted like this" }]));
+    assert_eq!(seen(&ada).await, of_ada);
+    // Clusters of others' users are not looked at.
+    let user = ada.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].take();
+    let create = "mutation($user: ID!) { createAlertRule(input: { name: \"x\", users: [$user],
+        condition: { flags: [IDLE] }, emails: [\"a@b.de\"] }) { secret } }";
+    let refused = bob.ask(create, json!({ "user": user })).await;
+    assert_eq!(refused["errors"][0]["extensions"]["code"], "NOT_FOUND");
+    assert_eq!(refused.to_string(), bob.ask(create, json!({ "user": of_nothing(&user) })).await.to_string());
     app.stop().await;
 }
 

@@ -214,9 +214,12 @@ async fn every_table_is_encrypted_again_however_large() {
     let app = TestApp::start_on(Database::migrated().await, KeySource::Ring(first.clone()), |_| {}).await;
     report_error(&app.account("ada").await, 1, 1).await;
     let connection = app.database.connection().await;
-    let (id, blob) = match connection.get_database_backend() {
-        sea_orm::DatabaseBackend::Postgres => ("lpad(to_hex(n), 32, '0')::uuid", "'plain'::bytea"),
-        _ => ("CAST(printf('%016d', n) AS BLOB)", "CAST('plain' AS BLOB)"),
+    let to = r#"{"webhooks":[],"emails":["ada@example.com"],"secret":"x"}"#;
+    let (id, blob, channels) = match connection.get_database_backend() {
+        sea_orm::DatabaseBackend::Postgres => {
+            ("lpad(to_hex(n), 32, '0')::uuid", "'plain'::bytea", format!("'{to}'::bytea"))
+        }
+        _ => ("CAST(printf('%016d', n) AS BLOB)", "CAST('plain' AS BLOB)", format!("CAST('{to}' AS BLOB)")),
     };
     let numbers = |last: i64| {
         format!(
@@ -243,6 +246,18 @@ async fn every_table_is_encrypted_again_however_large() {
             "INSERT INTO cluster_notes (account_id, cluster_id, user_id, changed_at, key_id, sealed) \
              SELECT account_id, id, user_id, 0, 0, {blob} FROM clusters"
         ),
+        format!(
+            "INSERT INTO alert_rules (account_id, id, name, enabled, condition, scope, cool_down_seconds, tells_end, \
+             created_at, changed_at, changed_by, key_id, sealed) {} SELECT account_id, {id}, 'x', false, '{{\"flags\":[]}}', '{{}}', 60, \
+             true, 0, 0, user_id, 0, {channels} FROM clusters, numbers",
+            numbers(1)
+        ),
+        format!(
+            "INSERT INTO alert_deliveries (account_id, id, rule_id, channel, event, target, state, created_at, due_key, \
+             attempts, key_id, sealed) {} SELECT account_id, {id}, {id}, 'email', 'test', 'x', 'failed', 1795176000000, \
+             9223372036854775807, 1, 0, {blob} FROM clusters, numbers",
+            numbers(1)
+        ),
     ] {
         connection
             .execute_unprepared(&statement)
@@ -262,7 +277,7 @@ async fn every_table_is_encrypted_again_however_large() {
     let one = first.primary();
     assert_eq!(
         rows_by_key(&app.database).await,
-        [(one, 1), (one, 1), (one, 3), (one, 1_250), (one, 1), (one, 1)]
+        [(one, 1), (one, 1), (one, 3), (one, 1_250), (one, 1), (one, 1), (one, 1), (one, 1)]
     );
 
     let second = first.rotated();
@@ -274,7 +289,7 @@ async fn every_table_is_encrypted_again_however_large() {
     let two = second.primary();
     assert_eq!(
         rows_by_key(&app.database).await,
-        [(two, 1), (two, 1), (two, 3), (two, 1_250), (two, 1), (two, 1)]
+        [(two, 1), (two, 1), (two, 3), (two, 1_250), (two, 1), (two, 1), (two, 1), (two, 1)]
     );
     other.stop().await;
     // A note is read again.
@@ -282,6 +297,9 @@ async fn every_table_is_encrypted_again_however_large() {
     let ada = app.member("bob", "ada").await;
     let found = ada.query(notes, json!({})).await["viewer"]["account"]["clusters"]["nodes"].take();
     assert_eq!(found, json!([{ "notes": { "text": "plain" } }]));
+    let rules = "{ viewer { account { alertRules { nodes { emails } } } } }";
+    let found = ada.query(rules, json!({})).await["viewer"]["account"]["alertRules"]["nodes"].take();
+    assert_eq!(found, json!([{ "emails": ["ada@example.com"] }]));
     // A title is read again, and without its key alone is missing.
     let groups = "{ viewer { account { errorGroups { nodes { type title } } } } }";
     let answer = ada.ask(groups, json!({})).await;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod account_list;
+mod alert;
 mod answer;
 mod api_token;
 mod audit_entry;
@@ -26,6 +27,7 @@ mod event;
 mod event_stream;
 mod export;
 mod fine_metric;
+mod flag;
 mod function;
 mod graphql_guard;
 mod graphql_http;

@@ -11,6 +11,7 @@ use harness::{
     Member, ReportBuilder, TestApp, computation, error, event, log_line, span, task_group, threads, usage,
     uuid, worker,
 };
+use sea_orm::{ConnectionTrait, DatabaseBackend};
 use serde_json::{Value, json};
 
 /// The cluster with a number, which has some of its values in common with others, and differs in others.
@@ -279,7 +280,10 @@ async fn wrong_arguments_are_named() {
 }
 
 /// Every list of the schema, and what tells its items apart. Of lists that a filter makes a search, the second case is one.
-const LISTS: [(&str, &str, &str); 30] = [
+const LISTS: [(&str, &str, &str); 35] = [
+    ("Account.alertDeliveries", "", "identifier"),
+    ("Account.alertRules", "", "identifier"),
+    ("Account.alerts", "active: null", "identifier"),
     ("Account.auditLog", "", "action target { id }"),
     ("Account.clusters", "", "schedulerId"),
     ("Account.computations", "", "daskId cluster { schedulerId }"),
@@ -293,6 +297,7 @@ const LISTS: [(&str, &str, &str); 30] = [
     ("Account.errors", "match: \"NO\", types: [\"ZeroDivisionError\"]", "key cluster { schedulerId }"),
     ("Account.events", "", "data cluster { schedulerId }"),
     ("Account.events", "topics: [\"mine\"], clusters: { hasErrors: false }", "data cluster { schedulerId }"),
+    ("Account.flags", "active: null", "since cluster { schedulerId }"),
     ("Account.invitations", "", "identifier"),
     ("Account.logs", "", "message cluster { schedulerId }"),
     ("Account.logs", "levels: [\"INFO\"], match: \"LINE\"", "message cluster { schedulerId }"),
@@ -304,6 +309,7 @@ const LISTS: [(&str, &str, &str); 30] = [
     ("Cluster.computations", "", "daskId"),
     ("Cluster.errors", "", "key"),
     ("Cluster.events", "", "data"),
+    ("Cluster.flags", "", "since"),
     ("Cluster.logs", "", "message"),
     ("Cluster.spans", "", "daskId"),
     ("Cluster.taskGroups", "", "name"),
@@ -320,7 +326,7 @@ const LISTS: [(&str, &str, &str); 30] = [
 const PARENT: u128 = 1_000_000;
 
 /// One more item of every list, at a time that is before or after that of others.
-async fn arrive(member: &Member, number: u32) {
+async fn arrive(app: &TestApp, member: &Member, number: u32) {
     let seconds = f64::from(number * 37 % 1_009);
     let at = 1_795_172_400.0 + seconds;
     let id = u128::from(number * 53 % 1_009);
@@ -376,6 +382,47 @@ async fn arrive(member: &Member, number: u32) {
     let answer = member.query(access, json!({ "name": format!("user-{number}") })).await;
     let nothing = json!({ "userErrors": [] });
     assert_eq!(answer, json!({ "addMember": nothing, "createToken": nothing, "inviteMember": nothing }));
+    notice(app, number).await;
+}
+
+/// One more of what jobs write, and of rules, of which no account makes so many.
+async fn notice(app: &TestApp, number: u32) {
+    let connection = app.database.connection().await;
+    let is_postgres = connection.get_database_backend() == DatabaseBackend::Postgres;
+    let id = u128::from(number * 53 % 1_009);
+    let at = 1_795_172_400_000 + i64::from(number * 37 % 1_009);
+    let ended = if number.is_multiple_of(3) { i64::MAX } else { at + i64::from(number % 5) };
+    let (id, blob, no, yes) = if is_postgres {
+        (format!("'{}'", uuid(id)), "'\\x00'", "false", "true")
+    } else {
+        (format!("X'{id:032x}'"), "X'00'", "0", "1")
+    };
+    let of_main = "FROM clusters WHERE scheduler_id = 'Main'";
+    for insert in [
+        format!(
+            "INSERT INTO cluster_flags (account_id, cluster_id, id, kind, since, ended_key, threshold, value)
+             SELECT account_id, id, {id}, 'idle', {at}, {ended}, 1, 1 {of_main}"
+        ),
+        format!(
+            "INSERT INTO alert_rules (account_id, id, name, enabled, condition, scope, cool_down_seconds, tells_end,
+                 created_at, changed_at, changed_by, key_id, sealed)
+             SELECT account_id, {id}, 'rule', {no}, '{{\"flags\":[\"idle\"]}}', '{{}}', 60, {yes}, {at}, {at}, {id}, 0, {blob}
+             {of_main}"
+        ),
+        format!(
+            "INSERT INTO alerts (account_id, id, rule_id, subject, since, ended_key, value, told)
+             SELECT account_id, {id}, {id}, 'account', {at}, {ended}, 1, {yes} {of_main}"
+        ),
+        format!(
+            "INSERT INTO alert_deliveries (account_id, id, rule_id, channel, event, target, state, created_at, due_key,
+                 attempts, key_id, sealed)
+             SELECT account_id, {id}, {id}, 'email', 'test', 'x', 'failed', {at}, {}, 1, 0, {blob} {of_main}",
+            i64::MAX
+        ),
+    ] {
+        connection.execute_unprepared(&insert).await.unwrap_or_else(|error| panic!("{insert}: {error}"));
+    }
+    connection.close().await.unwrap();
 }
 
 /// A list that is walked through.
@@ -484,7 +531,7 @@ async fn walking_any_list_visits_every_row_once() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     for number in 0..11 {
-        arrive(&ada, number).await;
+        arrive(&app, &ada, number).await;
     }
     for case in LISTS {
         let list = list_of(&ada, case).await;
@@ -511,7 +558,7 @@ async fn rows_that_arrive_in_any_list_neither_hide_nor_repeat_others() {
     let ada = app.account("ada").await;
     let mut number = 0;
     while number < 9 {
-        arrive(&ada, number).await;
+        arrive(&app, &ada, number).await;
         number += 1;
     }
     for case in LISTS {
@@ -521,7 +568,7 @@ async fn rows_that_arrive_in_any_list_neither_hide_nor_repeat_others() {
             let (start, size) = (number, i32::try_from(before.len()).unwrap() / pages);
             let found = list
                 .walk(&ada, size, forward, &mut async || {
-                    arrive(&ada, number).await;
+                    arrive(&app, &ada, number).await;
                     number += 1;
                 })
                 .await;

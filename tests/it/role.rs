@@ -45,6 +45,20 @@ const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
     ("setClusterNotes", "(cluster: <CLUSTER>, text: \"a note\") { userErrors { message } }", ADMINS),
     ("setErrorGroupStatus", "(group: <GROUP>, status: IGNORED) { errorGroup { id } }", ADMINS),
     ("setIdlePolicy", "(input: { mode: OBSERVE }) { userErrors { message } }", ADMINS),
+    ("muteFlag", "(input: { kind: IDLE }) { userErrors { message } }", ADMINS),
+    ("unmuteFlag", "(input: { kind: IDLE }) { userErrors { message } }", ADMINS),
+    (
+        "createAlertRule",
+        "(input: { name: \"x\", condition: { flags: [IDLE] }, emails: [\"a@b.de\"] }) { userErrors { message } }",
+        ADMINS,
+    ),
+    (
+        "updateAlertRule",
+        "(identifier: <RULE>, input: { name: \"y\", condition: { flags: [IDLE] } }) { userErrors { message } }",
+        ADMINS,
+    ),
+    ("testAlertRule", "(identifier: <RULE>) { deliveries { state } }", ADMINS),
+    ("deleteAlertRule", "(identifier: <RULE>) { account { slug } }", ADMINS),
     ("setCostRate", "(input: { validFrom: \"2026-11-20\" }) { userErrors { message } }", ADMINS),
     ("deleteCostRate", "(validFrom: \"2026-11-20\") { userErrors { message } }", ADMINS),
     ("setDataPolicy", "(input: { class: LOGS, accepted: false }) { userErrors { code } }", ADMINS),
@@ -82,7 +96,7 @@ const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
 const OF_THE_USER: [&str; 2] = ["setDefaultAccount", "acceptInvitation"];
 
 /// Lists that are for those who decide on members, as `Account` has them.
-const LISTS: [&str; 4] = ["members", "tokens", "invitations", "auditLog"];
+const LISTS: [&str; 6] = ["members", "tokens", "invitations", "auditLog", "alertRules", "alertDeliveries"];
 
 /// What everybody in the account may read.
 const READERS: [u16; 6] = [200, 200, 200, 200, 200, 401];
@@ -248,10 +262,14 @@ impl World {
             let wish = InvitationWish { name: None, label: String::new(), grant, expires_at: None };
             app.accounts().invite(&account.parse().unwrap(), wish).await.unwrap()
         };
+        let rule = "mutation { createAlertRule(input: { name: \"x\", condition: { flags: [IDLE] }, emails: [\"a@b.de\"] }) {
+            alertRule { identifier } } }";
+        let rule = owner.query(rule, json!({})).await["createAlertRule"]["alertRule"]["identifier"].take();
         let node = &account["clusters"]["nodes"][0];
         let words = vec![
             ("CLUSTER", node["id"].clone()),
             ("GROUP", node["errors"]["nodes"][0]["group"]["id"].clone()),
+            ("RULE", rule),
             ("TARGET", user(&named("target"))),
             ("OTHER", user(&named("other"))),
             ("OWNER", user(&slug)),

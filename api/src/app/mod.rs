@@ -1,9 +1,12 @@
 //! Operations that change something: check the rule, write in one transaction.
 
 pub mod account;
+pub mod alert;
+pub mod alert_delivery;
 pub(crate) mod api_token;
 mod client_span;
 pub mod cluster;
+pub mod flag;
 mod idleness;
 pub(crate) mod invitation;
 pub(crate) mod member;

@@ -6,7 +6,7 @@ use chrono::{Days, NaiveDate};
 use entity::{
     Timestamp,
     audit_entry::{Action, Credential, Outcome},
-    ids::{ApiTokenId, ClusterId, ErrorGroupId, UserId},
+    ids::{AlertRuleId, ApiTokenId, ClusterId, ErrorGroupId, UserId},
     membership::Role,
     user,
 };
@@ -74,6 +74,8 @@ pub enum Target {
     ApiToken(String),
     /// An invitation.
     Invitation(String),
+    /// An alert rule.
+    AlertRule(AlertRuleId),
 }
 
 impl fmt::Display for Target {
@@ -85,6 +87,7 @@ impl fmt::Display for Target {
             Self::User(id) => write!(f, "user:{id}"),
             Self::ApiToken(identifier) => write!(f, "api_token:{identifier}"),
             Self::Invitation(identifier) => write!(f, "invitation:{identifier}"),
+            Self::AlertRule(id) => write!(f, "alert_rule:{id}"),
         }
     }
 }
@@ -106,6 +109,7 @@ impl FromStr for Target {
             "user" => id.parse().map(Self::User).map_err(|_| NoTarget),
             "api_token" => Ok(Self::ApiToken(id.to_owned())),
             "invitation" => Ok(Self::Invitation(id.to_owned())),
+            "alert_rule" => id.parse().map(Self::AlertRule).map_err(|_| NoTarget),
             _ => Err(NoTarget),
         }
     }
@@ -179,6 +183,7 @@ mod tests {
             Target::User(UserId(uuid)),
             Target::ApiToken("abc".to_owned()),
             Target::Invitation("abc".to_owned()),
+            Target::AlertRule(AlertRuleId(uuid)),
         ] {
             assert_eq!(target.to_string().parse(), Ok(target));
         }

@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod address;
+pub mod alert;
 pub mod answer;
 pub mod audit;
 pub mod bounded;
@@ -17,6 +18,7 @@ pub mod environment;
 pub mod error_status;
 pub mod fine_metric;
 pub mod fingerprint;
+pub mod flag;
 pub mod idle_policy;
 pub mod idleness;
 pub mod json;

@@ -37,7 +37,7 @@ pub enum Age {
 }
 
 /// What goes by age, in the order in which it is removed.
-pub const RULES: [Rule; 16] = [
+pub const RULES: [Rule; 19] = [
     rule(
         "worker_sample_chunks",
         &["cluster_id", "worker_id", "started_at"],
@@ -67,6 +67,9 @@ pub const RULES: [Rule; 16] = [
     rule("spans", &["cluster_id", "id"], DataClass::Tasks, Age::Cluster),
     rule("client_spans", &["cluster_id", "span_id"], DataClass::Tasks, Age::Cluster),
     rule("fine_metrics", &["cluster_id", "span_id"], DataClass::Tasks, Age::Cluster),
+    rule("cluster_flags", &["cluster_id", "id"], DataClass::Basic, Age::Row("ended_key")),
+    rule("alerts", &["id"], DataClass::Basic, Age::RowOfAccount("ended_key")),
+    rule("alert_deliveries", &["id"], DataClass::Basic, Age::RowOfAccount("created_at")).at_most(30),
 ];
 
 /// Days that data of a class is kept when an account does not say otherwise.

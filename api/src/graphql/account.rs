@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use super::{
     account_list::AccountLists,
     account_series::{self, AccountSeries},
+    account_watch::AccountWatch,
     api_token::{self, ApiToken},
     audit_entry::{self, AuditEntry, AuditFilter},
     breakdown::{FineMetricDimension, FineMetricTable},
@@ -179,6 +180,12 @@ impl Account {
     #[expect(clippy::unused_async, reason = "what the macro makes of it awaits it")]
     async fn lists(&self) -> AccountLists {
         AccountLists(self.0.clone())
+    }
+
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "what the macro makes of it awaits it")]
+    async fn watch(&self) -> AccountWatch {
+        AccountWatch(self.0.clone())
     }
 
     /// What some work spent, told apart by any dimensions: fine performance metrics summed over all clusters, or those of

@@ -110,7 +110,8 @@ in_place! {
 struct AuditTarget {
     /// What it is.
     kind: AuditTargetKind,
-    /// Its global identifier; of tokens and invitations the public half. It may be gone.
+    /// Its global identifier; of tokens and invitations the public half, and of alert rules what mutations name them by. It may
+    /// be gone.
     id: ID,
 }
 
@@ -127,6 +128,7 @@ impl AuditTarget {
             Target::User(id) => (AuditTargetKind::User, GlobalId::User(account, id).into()),
             Target::ApiToken(identifier) => (AuditTargetKind::ApiToken, ID(identifier)),
             Target::Invitation(identifier) => (AuditTargetKind::Invitation, ID(identifier)),
+            Target::AlertRule(id) => (AuditTargetKind::AlertRule, ID(id.to_string())),
         };
         Self { kind, id }
     }
@@ -147,6 +149,8 @@ enum AuditTargetKind {
     ApiToken,
     /// An invitation.
     Invitation,
+    /// An alert rule.
+    AlertRule,
 }
 
 names!(AuditTargetKind);
@@ -161,8 +165,12 @@ pub(super) enum AuditAction {
     AddMember,
     /// The account was made.
     CreateAccount,
+    /// An alert rule was made.
+    CreateAlertRule,
     /// A token was made.
     CreateToken,
+    /// An alert rule was removed.
+    DeleteAlertRule,
     /// A rate was removed.
     DeleteCostRate,
     /// An invitation was made.
@@ -173,6 +181,8 @@ pub(super) enum AuditAction {
     KeepAlive,
     /// An issuer's name for a user was written down, by which the issuer can sign the user in.
     LinkUser,
+    /// A kind of flag was muted.
+    MuteFlag,
     /// Code was decrypted for a request: one entry, however much it was.
     ReadCode,
     /// Profiles, which hold lines of code, were decrypted for a request: one entry, however many they were.
@@ -207,6 +217,12 @@ pub(super) enum AuditAction {
     SignIn,
     /// A user ended the sessions of all browsers; told in all accounts of the user.
     SignOutEverywhere,
+    /// Messages were sent to try whether those of an alert rule arrive.
+    TestAlertRule,
+    /// A kind of flag was muted no more.
+    UnmuteFlag,
+    /// An alert rule was changed.
+    UpdateAlertRule,
 }
 
 names!(AuditAction);
@@ -248,7 +264,8 @@ pub(super) struct AuditFilter {
     outcome: Option<AuditOutcome>,
     /// Only what the user with this global identifier did.
     user: Option<ID>,
-    /// Only what was done to the thing with this global identifier, or to the token or invitation with this public half.
+    /// Only what was done to the thing with this global identifier, to the token or invitation with this public half, or to
+    /// the alert rule with this identifier.
     target: Option<ID>,
     /// Only what was done at this time or later.
     since: Option<DateTime<Utc>>,
@@ -280,6 +297,7 @@ fn targets(scope: &AccountScope, id: &ID) -> Vec<Target> {
         None if ApiToken::is_identifier(id) => {
             vec![Target::ApiToken(id.to_string()), Target::Invitation(id.to_string())]
         }
+        None => id.parse().map(Target::AlertRule).into_iter().collect(),
         _ => Vec::new(),
     }
 }

@@ -22,6 +22,7 @@ use super::{
     error_occurrence::ErrorOccurrence,
     event::Event,
     fine_metric::{FineMetricArguments, FineMetrics},
+    flag::{self, Flag, FlagKind},
     function::{self, Function},
     id::GlobalId,
     idleness::ClusterIdleness,
@@ -259,6 +260,21 @@ impl Cluster {
         #[graphql(desc = "Only hours that begin before this time.")] to: Option<DateTime<Utc>>,
     ) -> Result<Items<UsageHour>, ApiError> {
         usage::hours(&self.scope, self.row.id, from, to).await.map(Items)
+    }
+
+    /// What was noticed of it: what lasts first, and then what ended last. At most 100 are kept.
+    async fn flags(
+        &self,
+        #[graphql(desc = "Only what lasts (true), or only what ended (false).")] active: Option<bool>,
+        #[graphql(desc = "Only these kinds, at most 20; all if absent.")] kinds: Option<Vec<FlagKind>>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<Flag>, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        flag::of_cluster(&self.scope, self.row.id, flag::filter(active, kinds)?, page).await
     }
 
     /// What its functions used and cost, those that computed longest first.

@@ -9,13 +9,14 @@ use super::{
     cluster_tag::ClusterTagFilter,
     connection::{Connection, PageArguments, counted},
     error::ApiError,
+    flag::{FlagKind, MAX_KINDS},
     scalar::BigInt,
     scope::AccountScope,
     user::User,
 };
 use crate::{
     domain::cost::{Currency, RateCard},
-    store::{self, AccountStore, ClusterSort, ClusterSortBy, CostAtLeast, VersionFilter},
+    store::{self, AccountStore, ClusterSort, ClusterSortBy, CostAtLeast, Flagged, VersionFilter},
 };
 
 /// Users a filter names at the most, since each is a value of the statement.
@@ -59,6 +60,8 @@ pub(super) struct ClusterFilter {
     tags: Option<ClusterTagFilter>,
     /// Only clusters that cost at least so much.
     min_cost: Option<MinCost>,
+    /// Only clusters with a flag of one of these kinds, which lasts and is not muted; at most 20.
+    flags: Option<Vec<FlagKind>>,
 }
 
 /// An amount of money that something has to reach. What the account has a rate for and what is estimated count together,
@@ -191,6 +194,7 @@ impl ClusterFilter {
     /// The same as the store asks it.
     pub(super) async fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
         at_most("users", self.users.as_deref(), MAX_USERS)?;
+        at_most("flags", self.flags.as_deref(), MAX_KINDS)?;
         let identified = |users: Vec<ID>| users.iter().map(|user| User::identified(scope, user)).collect();
         let users = self.users.map(identified).transpose()?;
         if let Some(text) = &self.search {
@@ -222,6 +226,10 @@ impl ClusterFilter {
             package: self.package.map(PackageFilter::check).transpose()?,
             tags: self.tags.map(ClusterTagFilter::check).transpose()?,
             cost,
+            flagged: self.flags.map(|kinds| Flagged {
+                kinds: kinds.into_iter().map(Into::into).collect(),
+                at: scope.now.into(),
+            }),
         })
     }
 }

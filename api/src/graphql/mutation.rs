@@ -11,6 +11,8 @@ use serde_json::json;
 
 use super::{
     account::Account,
+    alert_delivery::{self, TestAlertRulePayload},
+    alert_rule::{self, AlertRuleInput, AlertRulePayload, DeleteAlertRulePayload},
     api_token::{self, CreateTokenInput, CreateTokenPayload, RevokeTokenPayload},
     cluster::{Cluster, DesiredState},
     cluster_note::set_cluster_notes,
@@ -19,6 +21,7 @@ use super::{
     data_policy::{SetDataPolicyInput, SetDataPolicyPayload, set_data_policy},
     error::{ApiError, missing_scope},
     error_status::{ErrorGroupVerdict, SetErrorGroupStatusPayload, set_error_group_status},
+    flag_rule::{self, FlagMutesPayload, MuteFlagInput, UnmuteFlagInput},
     id::GlobalId,
     idle_policy::{SetIdlePolicyInput, SetIdlePolicyPayload, set_idle_policy},
     idleness::keep_alive,
@@ -124,6 +127,63 @@ impl Mutation {
         #[graphql(desc = "What is wanted, all of it.")] input: SetIdlePolicyInput,
     ) -> Result<SetIdlePolicyPayload, ApiError> {
         set_idle_policy(admin_for(context, Action::SetIdlePolicy).await?, actor(context), input).await
+    }
+
+    /// Mutes a kind of flag, in place of what was said of the same before. The account may have muted 100 at the most.
+    async fn mute_flag(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "What is to be muted.")] input: MuteFlagInput,
+    ) -> Result<FlagMutesPayload, ApiError> {
+        flag_rule::mute(admin_for(context, Action::MuteFlag).await?, actor(context), input).await
+    }
+
+    /// Ends that a kind of flag is muted.
+    async fn unmute_flag(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "What is to be muted no more.")] input: UnmuteFlagInput,
+    ) -> Result<FlagMutesPayload, ApiError> {
+        flag_rule::unmute(admin_for(context, Action::UnmuteFlag).await?, input).await
+    }
+
+    /// Makes an alert rule. What its requests are signed with is shown once.
+    async fn create_alert_rule(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "What it is to be.")] input: AlertRuleInput,
+    ) -> Result<AlertRulePayload, ApiError> {
+        alert_rule::create(admin_for(context, Action::CreateAlertRule).await?, actor(context), input).await
+    }
+
+    /// Changes an alert rule. What it told is over, without a word, if it tells something else now or nothing any more.
+    async fn update_alert_rule(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The rule's identifier.")] identifier: String,
+        #[graphql(desc = "What it is to be, all of it but its addresses.")] input: AlertRuleInput,
+        #[graphql(desc = "Whether requests are to be signed with something new.", default)] new_secret: bool,
+    ) -> Result<AlertRulePayload, ApiError> {
+        let scope = admin_for(context, Action::UpdateAlertRule).await?;
+        alert_rule::update(scope, actor(context), &identifier, input, new_secret).await
+    }
+
+    /// Removes an alert rule, and with it what it told and was to tell.
+    async fn delete_alert_rule(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The rule's identifier.")] identifier: String,
+    ) -> Result<DeleteAlertRulePayload, ApiError> {
+        alert_rule::delete(admin_for(context, Action::DeleteAlertRule).await?, &identifier).await
+    }
+
+    /// Sends a message to each address of an alert rule, to try whether it arrives.
+    async fn test_alert_rule(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The rule's identifier.")] identifier: String,
+    ) -> Result<TestAlertRulePayload, ApiError> {
+        alert_delivery::test(admin_for(context, Action::TestAlertRule).await?, &identifier).await
     }
 
     /// Makes a token. Nobody gives more than they have: its scopes, its life and its user's role are at most those of the

@@ -23,8 +23,9 @@ const FEW: u64 = 10;
 
 /// Lists that are not paged, and how many items they usually have. Where one may have many more, the resolver
 /// bounds them by what is there.
-const ASSUMED: [(&str, &str, u64); 20] = [
+const ASSUMED: [(&str, &str, u64); 21] = [
     ("Account", "usageTable", 100),
+    ("Account", "flagRules", 11),
     ("AccountSeries", "points", 100),
     ("Answer", "evidence", 5),
     ("Cluster", "environmentMismatches", 20),

@@ -3,6 +3,8 @@
 //! A job does a bounded piece of work and says whether there is more. One that fails is logged and tried again in
 //! the next round. Another job is another line in `JOBS`.
 
+mod alerts;
+mod flags;
 mod life_cycle;
 mod partitions;
 mod reencryption;
@@ -22,7 +24,9 @@ use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
 use self::reencryption::Walk;
 use crate::{
+    app::{alert::Alerts, alert_delivery::Deliveries, flag::Flags},
     clock::Clock,
+    config::AlertConfig,
     error::Chain,
     seal::KeyId,
     store::{Store, StoreError, SystemStore},
@@ -51,7 +55,7 @@ struct Job {
 }
 
 /// All jobs, in the order in which they run.
-const JOBS: [Job; 5] = [
+const JOBS: [Job; 8] = [
     Job {
         name: "life-cycle",
         every: Duration::ZERO,
@@ -63,6 +67,12 @@ const JOBS: [Job; 5] = [
         every: Duration::from_secs(10),
         routine: true,
         run: |jobs| Box::pin(usage::run(jobs)),
+    },
+    Job {
+        name: "flags",
+        every: Duration::from_secs(25),
+        routine: true,
+        run: |jobs| Box::pin(flags::run(jobs)),
     },
     Job {
         name: "partitions",
@@ -81,6 +91,19 @@ const JOBS: [Job; 5] = [
         every: Duration::from_mins(1),
         routine: false,
         run: |jobs| Box::pin(reencryption::run(jobs)),
+    },
+    Job {
+        name: "alerts",
+        every: Duration::from_secs(25),
+        routine: true,
+        run: |jobs| Box::pin(alerts::look(jobs)),
+    },
+    // Last, because it waits for others.
+    Job {
+        name: "deliveries",
+        every: Duration::ZERO,
+        routine: true,
+        run: |jobs| Box::pin(alerts::send(jobs)),
     },
 ];
 
@@ -140,6 +163,9 @@ pub struct Jobs {
     walk: Mutex<Walk>,
     /// Since when reports could be taken in, as far as is known here.
     watching_since: Mutex<Timestamp>,
+    flags: Flags,
+    alerts: Alerts,
+    deliveries: Deliveries,
 }
 
 /// Jobs that run by themselves.
@@ -151,11 +177,20 @@ pub struct RunningJobs {
 impl Jobs {
     /// The jobs of a store. They do nothing until they are told to.
     #[must_use]
-    pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: Store, clock: Arc<dyn Clock>, alerts: &AlertConfig) -> Self {
         let (stop, stopping) = watch::channel(false);
-        let watching_since = Mutex::new(clock.timestamp());
-        let (rested, walk) = (Mutex::default(), Mutex::default());
-        Self { store, clock, stopping, stop, rested, walk, watching_since }
+        Self {
+            stopping,
+            stop,
+            rested: Mutex::default(),
+            walk: Mutex::default(),
+            watching_since: Mutex::new(clock.timestamp()),
+            flags: Flags::new(store.clone()),
+            alerts: Alerts::new(store.clone()),
+            deliveries: Deliveries::new(store.clone(), Arc::clone(&clock), alerts),
+            store,
+            clock,
+        }
     }
 
     /// Runs rounds, the first one now.

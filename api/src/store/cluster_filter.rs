@@ -14,6 +14,7 @@ use super::{
     account_list::{TimeRange, unsaid},
     cluster::{ClusterSort, ClusterSortBy},
     cluster_cost::CostAtLeast,
+    cluster_flag::{Flagged, flagged},
     cluster_tag::TagFilter,
     error::StoreError,
     life_cycle::in_states,
@@ -47,6 +48,8 @@ pub struct ClusterFilter {
     pub tags: Option<TagFilter>,
     /// That cost so much.
     pub cost: Option<CostAtLeast>,
+    /// With a flag that lasts and is not muted.
+    pub flagged: Option<Flagged>,
 }
 
 /// A package that has to be installed.
@@ -248,6 +251,9 @@ impl AccountStore {
         }
         if let Some(tags) = &filter.tags {
             select = select.filter(tags.condition());
+        }
+        if let Some(wanted) = &filter.flagged {
+            select = select.filter(flagged(wanted));
         }
         if let Some(cost) = &filter.cost {
             select = select.filter(self.costs_at_least(cost));

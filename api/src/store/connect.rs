@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use entity::ids::AccountId;
 use migration::{IntoSchemaManagerConnection, Migrator, MigratorTrait};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DbErr, SqliteTransactionMode, SqlxPostgresConnector,
@@ -157,7 +158,7 @@ impl Store {
         migrated.map_err(|source| MigrationError { url: url.clone(), source })
     }
 
-    /// The view of the account the viewer signed in to. There is no other way to get one.
+    /// The view of the account the viewer signed in to. What answers somebody has no other way to get one.
     #[must_use]
     pub fn for_viewer(&self, viewer: &Viewer) -> AccountStore {
         AccountStore::new(
@@ -166,6 +167,12 @@ impl Store {
             self.keys.clone(),
             Arc::clone(&self.bus),
         )
+    }
+
+    /// The view of an account for work the server does by itself, which nobody asked for and nobody is answered.
+    #[must_use]
+    pub(crate) fn for_work_of(&self, account: AccountId) -> AccountStore {
+        AccountStore::new(self.system.pools.clone(), account, self.keys.clone(), Arc::clone(&self.bus))
     }
 
     /// The view of the viewer's user on their own accounts, as far as the credentials open them; none if these are not the

@@ -11,8 +11,16 @@ use sea_orm::{
 use super::{error::StoreError, identity::SystemStore, upsert::first_wins};
 
 /// The tables with something encrypted in them.
-pub const SEALED_TABLES: [&str; 6] =
-    ["error_occurrences", "code_snippets", "profiles", "log_lines", "error_groups", "cluster_notes"];
+pub const SEALED_TABLES: [&str; 8] = [
+    "error_occurrences",
+    "code_snippets",
+    "profiles",
+    "log_lines",
+    "error_groups",
+    "cluster_notes",
+    "alert_rules",
+    "alert_deliveries",
+];
 
 /// How many rows are encrypted with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,9 @@
 use entity::{
     Positional,
     ids::{
-        ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId,
-        EventId, InvitationId, KeyTime, LogLineId, SpanId, TaskGroupId, UserId, WorkerId,
+        AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId,
+        ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId, SpanId,
+        TaskGroupId, UserId, WorkerId,
     },
 };
 use sea_orm::{
@@ -152,7 +153,11 @@ uuid_key_part!(
     ApiTokenId,
     AuditEntryId,
     InvitationId,
-    UserId
+    UserId,
+    FlagId,
+    AlertRuleId,
+    AlertId,
+    AlertDeliveryId
 );
 
 impl From<KeyPart> for Value {

@@ -3,7 +3,10 @@
 //! Tables are walked in the order of their primary keys, some rows at a time. A row is replaced only if it still
 //! is what was read, so ingest and other servers can go on meanwhile.
 
-use entity::{cluster_note, code_snippet, error_group, error_occurrence, ids::AccountId, log_line, profile};
+use entity::{
+    alert_delivery, alert_rule, cluster_note, code_snippet, error_group, error_occurrence, ids::AccountId,
+    log_line, profile,
+};
 use sea_orm::{
     EntityTrait, Iterable, PrimaryKeyToColumn, PrimaryKeyTrait, QueryFilter, QueryOrder, QuerySelect,
     TransactionTrait, Value,
@@ -68,6 +71,8 @@ sealed_table!(
     log_line(account_id, cluster_id, logged_at, id),
     error_group(account_id, id),
     cluster_note(account_id, cluster_id),
+    alert_rule(account_id, id),
+    alert_delivery(account_id, id),
 );
 
 impl SystemStore {
@@ -88,7 +93,9 @@ impl SystemStore {
             2 => self.reseal_in::<profile::Entity>(keys, after).await,
             3 => self.reseal_in::<log_line::Entity>(keys, after).await,
             4 => self.reseal_in::<error_group::Entity>(keys, after).await,
-            _ => self.reseal_in::<cluster_note::Entity>(keys, after).await,
+            5 => self.reseal_in::<cluster_note::Entity>(keys, after).await,
+            6 => self.reseal_in::<alert_rule::Entity>(keys, after).await,
+            _ => self.reseal_in::<alert_delivery::Entity>(keys, after).await,
         }
     }
 

@@ -189,13 +189,13 @@ fn many(count: i64, one: &str, more: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
 }
 
-fn percent(share: f64) -> String {
+pub(in crate::domain) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent > 0.0 && percent < 1.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
 /// A length of time as people say it.
-fn duration(seconds: f64) -> String {
+pub(in crate::domain) fn duration(seconds: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "far below 2^63 for any time there is")]
     let whole = |seconds: f64| seconds.round() as i64;
     let minutes = whole(seconds / 60.0);

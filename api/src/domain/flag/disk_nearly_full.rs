@@ -1,0 +1,27 @@
+//! The disk a worker spills to is nearly full.
+
+use super::{
+    Kind, Rule,
+    level::{judge, worst},
+};
+use crate::domain::{answer::percent, metric::Metric};
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind::DiskNearlyFull,
+    title: "Disk nearly full",
+    text: "95 % or more of the disk that a worker spills to is in use. When it is full, tasks fail that have to spill. \
+           Use larger disks or workers with more memory, or remove what others left there.",
+    needs: "the plugin on the workers, which Dask allows unless its setting `galvo.workers.plugin` is off",
+    threshold: 0.95,
+    clears: 0.9,
+    unit: "share",
+    lasting_seconds: 0,
+    say: |value, _| format!("{} of a worker's disk were in use.", percent(value)),
+    verdict: |rule, facts, _| {
+        let used = facts.workers.iter().flat_map(|(worker, readings)| {
+            let free = readings.share(Metric::DiskFree, Metric::DiskTotal);
+            free.map(|(at, free)| (*worker, at, 1.0 - free))
+        });
+        judge(rule, &worst(used), facts.at)
+    },
+};

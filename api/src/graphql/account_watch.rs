@@ -1,0 +1,105 @@
+//! What an account has watched by itself: what is noticed of clusters, and whom it wants to be told of what.
+
+use async_graphql::{Context, Object};
+
+use super::{
+    alert::{self, Alert},
+    alert_delivery::{self, AlertDelivery},
+    alert_rule::{self, AlertRule},
+    connection::{Connection, PageArguments},
+    error::{ApiError, Unsealed},
+    flag::{self, Flag, FlagKind},
+    flag_rule::{self, FlagMute, FlagRule},
+    mutation::admin,
+    scope::AccountScope,
+};
+
+/// What an account has watched by itself.
+pub(super) struct AccountWatch(pub(super) AccountScope);
+
+/// What an account has watched by itself.
+#[Object]
+impl AccountWatch {
+    /// What is noticed of its clusters: what lasts first, and then what ended last. Up to a minute old.
+    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
+    async fn flags(
+        &self,
+        #[graphql(
+            desc = "Only what lasts (true), or only what ended (false); all if null.",
+            default_with = "Some(true)"
+        )]
+        active: Option<bool>,
+        #[graphql(desc = "Only these kinds, at most 20; all if absent.")] kinds: Option<Vec<FlagKind>>,
+        #[graphql(desc = "Also what the account has muted.", default)] muted: bool,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<Flag>, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        flag::of_account(&self.0, flag::filter(active, kinds)?, muted, page).await
+    }
+
+    /// When what is noticed of clusters, and what to make of it.
+    async fn flag_rules(&self) -> Result<Vec<FlagRule>, ApiError> {
+        flag_rule::rules(&self.0).await
+    }
+
+    /// What it does not want to be told of, by kind.
+    async fn flag_mutes(&self) -> Result<Vec<FlagMute>, ApiError> {
+        flag_rule::mutes(&self.0).await
+    }
+
+    /// What its alert rules found: what lasts first, and then what ended last. Up to a minute old, and costs up to six.
+    async fn alerts(
+        &self,
+        #[graphql(
+            desc = "Only what lasts (true), or only what ended (false); all if null.",
+            default_with = "Some(true)"
+        )]
+        active: Option<bool>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<Alert>, ApiError> {
+        alert::alerts(&self.0, active, PageArguments { first, after, last, before }).await
+    }
+
+    /// Whom it wants to be told of what, the oldest rule first. Null, with an error, for a token without the scope `admin`.
+    async fn alert_rules(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Unsealed<Connection<AlertRule>> {
+        if let Err(error) = admin(context) {
+            return Some(Err(error));
+        }
+        Some(alert_rule::rules(&self.0, PageArguments { first, after, last, before }).await)
+    }
+
+    /// The messages that tell of alerts, the newest first, and what became of them; of the last 30 days. Null, with an error,
+    /// for a token without the scope `admin`.
+    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
+    async fn alert_deliveries(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "Only those of the rule with this identifier.")] rule: Option<String>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Unsealed<Connection<AlertDelivery>> {
+        if let Err(error) = admin(context) {
+            return Some(Err(error));
+        }
+        Some(alert_delivery::deliveries(&self.0, rule, PageArguments { first, after, last, before }).await)
+    }
+}

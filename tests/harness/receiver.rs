@@ -1,0 +1,244 @@
+//! Those whom alerts are told: a server that takes HTTP requests, and one that takes e-mails.
+
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+    task::JoinSet,
+};
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// The method and path.
+    pub target: String,
+    /// The headers, by their names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+}
+
+impl Received {
+    /// A header; empty if it is missing.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    /// The body as JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// How requests are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// With a status.
+    Status(u16),
+    /// Not at all.
+    Silence,
+}
+
+/// A server that takes HTTP requests and keeps them.
+pub struct WebhookReceiver {
+    address: SocketAddr,
+    received: Arc<Mutex<Vec<Received>>>,
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    heard: Arc<Notify>,
+    _serving: JoinSet<()>,
+}
+
+impl WebhookReceiver {
+    /// One that answers everything with 204.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let (answers, heard): (Arc<Mutex<VecDeque<Answer>>>, _) = (Arc::default(), Arc::new(Notify::new()));
+        let mut serving = JoinSet::new();
+        let state = (Arc::clone(&received), Arc::clone(&answers), Arc::clone(&heard));
+        serving.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (received, answers, heard) = state.clone();
+                connections.spawn(async move {
+                    let Some((request, mut stream)) = read_request(stream).await else { return };
+                    let answer = answers.lock().unwrap().pop_front().unwrap_or(Answer::Status(204));
+                    received.lock().unwrap().push(request);
+                    heard.notify_waiters();
+                    match answer {
+                        Answer::Status(status) => {
+                            let head = format!(
+                                "HTTP/1.1 {status} X\r\nConnection: close\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
+                            );
+                            // Whoever asked may have heard enough.
+                            let _ = stream.write_all(head.as_bytes()).await;
+                        }
+                        Answer::Silence => std::future::pending().await,
+                    }
+                });
+            }
+        });
+        Self { address, received, answers, heard, _serving: serving }
+    }
+
+    /// An address to send requests to.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}/hook/secret-path", self.address)
+    }
+
+    /// Answers the next requests so, and those after them with 204.
+    pub fn answer(&self, answers: &[Answer]) {
+        *self.answers.lock().unwrap() = answers.iter().copied().collect();
+    }
+
+    /// What came until now, in its order.
+    #[must_use]
+    pub fn received(&self) -> Vec<Received> {
+        self.received.lock().unwrap().clone()
+    }
+
+    /// Waits until so many requests came.
+    pub async fn wait_for(&self, count: usize) {
+        loop {
+            let heard = self.heard.notified();
+            if self.received.lock().unwrap().len() >= count {
+                return;
+            }
+            heard.await;
+        }
+    }
+}
+
+async fn read_request(mut stream: TcpStream) -> Option<(Received, TcpStream)> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    let head = String::from_utf8(head).ok()?;
+    let mut lines = head.lines();
+    let mut words = lines.next()?.split(' ');
+    let target = format!("{} {}", words.next()?, words.next()?);
+    let header = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+    };
+    let headers: Vec<(String, String)> = lines.filter_map(header).collect();
+    let length = headers.iter().find(|(name, _)| name == "content-length")?.1.parse().ok()?;
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    Some((Received { target, headers, body: String::from_utf8(body).ok()? }, stream))
+}
+
+/// An e-mail as it came.
+#[derive(Clone, Debug)]
+pub struct Mail {
+    /// What came as its sender and receivers.
+    pub envelope: Vec<String>,
+    /// The headers and the text.
+    pub data: String,
+}
+
+/// A server that takes e-mails and keeps them, by RFC 5321.
+pub struct MailReceiver {
+    address: SocketAddr,
+    received: Arc<Mutex<Vec<Mail>>>,
+    refusals: Arc<Mutex<u32>>,
+    _serving: JoinSet<()>,
+}
+
+impl MailReceiver {
+    /// One that takes everything.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (received, refusals): (Arc<Mutex<Vec<Mail>>>, Arc<Mutex<u32>>) = Default::default();
+        let state = (Arc::clone(&received), Arc::clone(&refusals));
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                // One that breaks off has heard enough.
+                let _ = converse(stream, &state.0, &state.1).await;
+            }
+        });
+        Self { address, received, refusals, _serving: serving }
+    }
+
+    /// Where it is, as settings take it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("smtp://{}", self.address)
+    }
+
+    /// Refuses so many e-mails for a while.
+    pub fn refuse(&self, count: u32) {
+        *self.refusals.lock().unwrap() = count;
+    }
+
+    /// What came until now, in its order.
+    #[must_use]
+    pub fn received(&self) -> Vec<Mail> {
+        self.received.lock().unwrap().clone()
+    }
+}
+
+async fn converse(
+    stream: TcpStream,
+    received: &Mutex<Vec<Mail>>,
+    refusals: &Mutex<u32>,
+) -> Result<(), std::io::Error> {
+    let (reading, mut writing) = stream.into_split();
+    let mut lines = BufReader::new(reading).lines();
+    writing.write_all(b"220 mail.example.com ESMTP\r\n").await?;
+    let mut envelope = Vec::new();
+    while let Some(line) = lines.next_line().await? {
+        let command = line.split(' ').next().unwrap_or_default().to_ascii_uppercase();
+        let reply = match command.as_str() {
+            "EHLO" => "250-mail.example.com\r\n250 8BITMIME",
+            "HELO" | "RSET" | "NOOP" => "250 OK",
+            "MAIL" | "RCPT" => {
+                envelope.push(line);
+                "250 OK"
+            }
+            "DATA" => {
+                writing.write_all(b"354 Go on\r\n").await?;
+                let mut data = String::new();
+                while let Some(line) = lines.next_line().await?.filter(|line| line != ".") {
+                    data.push_str(line.strip_prefix('.').unwrap_or(&line));
+                    data.push('\n');
+                }
+                let refused = {
+                    let mut left = refusals.lock().unwrap();
+                    let refused = *left > 0;
+                    *left = left.saturating_sub(1);
+                    refused
+                };
+                if refused {
+                    "451 Come back later"
+                } else {
+                    received.lock().unwrap().push(Mail { envelope: std::mem::take(&mut envelope), data });
+                    "250 Taken"
+                }
+            }
+            "QUIT" => {
+                writing.write_all(b"221 Bye\r\n").await?;
+                return Ok(());
+            }
+            _ => "502 Not here",
+        };
+        writing.write_all(format!("{reply}\r\n").as_bytes()).await?;
+    }
+    Ok(())
+}
