@@ -136,11 +136,11 @@ impl AccountStore {
     where
         S::Entity: AccountOwned,
     {
-        let of = |of: &Arrivals| {
-            self.select::<S::Entity>().filter(arrived(of, columns)).filter(condition.clone())
-        };
+        let of =
+            |of: &Arrivals| self.select::<S::Entity>().filter(arrived(of, columns)).filter(condition.clone());
         let request = PageRequest { limit, end: End::First, after: None, before: None };
-        let pages = page::fetch_each(&self.reads(), arrivals.iter().map(of).collect(), sort, &request).await?;
+        let pages =
+            page::fetch_each(&self.reads(), arrivals.iter().map(of).collect(), sort, &request).await?;
         let mut rows: Vec<_> = pages.into_iter().flat_map(|page| page.rows).collect();
         rows.sort_by(|(a, _), (b, _)| a.cmp(b));
         rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
