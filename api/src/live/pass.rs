@@ -30,7 +30,7 @@ const BELIEVED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Tells apart what was shown.
-pub type Key = [u8; 32];
+pub(super) type Key = [u8; 32];
 
 /// Finds the viewer again whom something stands for that was shown.
 pub type Again = Arc<dyn Fn() -> BoxFuture<'static, Result<Viewer, AuthError>> + Send + Sync>;
@@ -40,7 +40,7 @@ pub type Again = Arc<dyn Fn() -> BoxFuture<'static, Result<Viewer, AuthError>> +
 pub struct Pass(pub(super) Arc<Held>);
 
 /// What is shared by all who showed the same.
-pub struct Held {
+pub(super) struct Held {
     viewer: Viewer,
     pub(super) ended: watch::Receiver<Option<End>>,
     looking: AbortHandle,

@@ -26,9 +26,8 @@ pub(super) struct Ring {
     bytes: usize,
     /// The payload that has the newest state of a cluster.
     newest: HashMap<ClusterId, u64>,
-    /// How far those have read who have taken all of it.
-    position: Arc<Position>,
-    /// The same before an arrival of which a part is there, and the number of the next payload then.
+    /// How far those have read who have taken all of it, or all before an arrival of which a part is there; and the number of
+    /// the next payload then.
     whole: (u64, Arc<Position>),
     /// The numbers of the payloads that readers take next.
     readers: Vec<std::sync::Weak<AtomicU64>>,
@@ -52,20 +51,14 @@ pub(super) enum Next {
 
 impl Ring {
     pub(super) fn new(position: Position) -> Self {
-        let position = Arc::new(position);
-        let whole = (0, Arc::clone(&position));
+        let whole = (0, Arc::new(position));
         let (payloads, newest, readers) = (VecDeque::new(), HashMap::new(), Vec::new());
-        Self { first: 0, payloads, bytes: 0, newest, position, whole, readers }
+        Self { first: 0, payloads, bytes: 0, newest, whole, readers }
     }
 
     /// The number of the payload that is written next.
     pub(super) fn head(&self) -> u64 {
         self.first + self.payloads.len() as u64
-    }
-
-    /// How far those have read who have taken all of it.
-    pub(super) fn position(&self) -> &Arc<Position> {
-        &self.position
     }
 
     /// Lets somebody in. They are told what has been read before the payload that they take next.
@@ -95,9 +88,8 @@ impl Ring {
 
     /// Takes down how far those have read who have taken all.
     pub(super) fn settle(&mut self, position: Position) {
-        self.position = Arc::new(position);
-        if self.position.part().is_none() {
-            self.whole = (self.head(), Arc::clone(&self.position));
+        if position.part().is_none() {
+            self.whole = (self.head(), Arc::new(position));
         }
     }
 
