@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const NAME: &str = "{ viewer { user { name } } }";
 
 const CLUSTERS: &str =
-    "subscription { clusters(account: \"ada\") { cursor gap cluster { schedulerId workers } } }";
+    "subscription { clusters(account: \"ada\") { cursor gap cluster { schedulerId now { workers } } } }";
 
 /// The events of a stream.
 struct Events {
@@ -188,7 +188,7 @@ async fn a_subscription_goes_on_until_its_credentials_end() {
             let mut result = events.result().await;
             let change = &mut result["data"]["clusters"];
             assert!(change["cursor"].take().is_string());
-            let cluster = json!({ "schedulerId": "Scheduler-1", "workers": sequence });
+            let cluster = json!({ "schedulerId": "Scheduler-1", "now": { "workers": sequence } });
             assert_eq!(*change, json!({ "cursor": null, "gap": false, "cluster": cluster }));
         }
     }

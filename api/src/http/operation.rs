@@ -6,7 +6,7 @@ use std::{panic::AssertUnwindSafe, sync::OnceLock};
 use async_graphql::{Response as GraphQlResponse, ServerError, value};
 use entity::api_token::Scope;
 use futures::FutureExt;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Map, Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tracing::Instrument;
@@ -32,7 +32,7 @@ pub(super) struct Parameters {
     operation_name: Option<String>,
     #[serde(default)]
     variables: Option<Map<String, Value>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     extensions: Option<Extensions>,
 }
 
@@ -42,6 +42,12 @@ pub(super) struct Parameters {
 struct Extensions {
     #[serde(default)]
     persisted_query: Option<PersistedQuery>,
+}
+
+/// Reads an object as one, since a list would be taken for the values of its fields in their order.
+fn object<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Extensions>, D::Error> {
+    let fields = Option::<Map<String, Value>>::deserialize(json)?;
+    fields.map(|fields| serde_json::from_value(fields.into()).map_err(D::Error::custom)).transpose()
 }
 
 /// A document by its hash, as Apollo's clients name it.

@@ -199,14 +199,14 @@ async fn each_operation_begins_with_good_credentials() {
 async fn operations_cost_what_they_cost_over_http() {
     let app = TestApp::start_with(|serve| {
         serve.max_query_cost = 1_000;
-        serve.query_cost_per_minute = 2_004;
+        serve.query_cost_per_minute = 2_003;
     })
     .await;
     let ada = app.account("ada").await;
     let mut socket = app.socket_of(&ada).await;
-    socket.ask("a", "{ viewer { rateLimit { cost remaining } } }", json!({})).await;
+    socket.ask("a", "{ rateLimit { cost remaining } }", json!({})).await;
     let first = socket.message().await;
-    let told = |remaining| json!({ "viewer": { "rateLimit": { "cost": 4, "remaining": remaining } } });
+    let told = |remaining| json!({ "rateLimit": { "cost": 3, "remaining": remaining } });
     assert_eq!(first["payload"]["data"], told(2_000), "{first}");
     assert_eq!(socket.message().await, complete("a"));
     // What is refused costs a thousand, however few there are left.

@@ -30,10 +30,14 @@ async fn raw_socket(app: &TestApp) -> TcpStream {
 
 /// A text in a frame of a client, whose mask changes nothing.
 fn frame(text: &str) -> Vec<u8> {
-    let length = u16::try_from(text.len()).unwrap();
-    assert!(length > 125, "shorter ones begin in another way");
-    let mut frame = vec![0x81, 0x80 | 126];
-    frame.extend_from_slice(&length.to_be_bytes());
+    let mut frame = vec![0x81];
+    match u8::try_from(text.len()) {
+        Ok(length) if length < 126 => frame.push(0x80 | length),
+        _ => {
+            frame.push(0x80 | 126);
+            frame.extend_from_slice(&u16::try_from(text.len()).unwrap().to_be_bytes());
+        }
+    }
     frame.extend_from_slice(&[0; 4]);
     frame.extend_from_slice(text.as_bytes());
     frame

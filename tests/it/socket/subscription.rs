@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{complete, remove, says_nothing, user};
 
 const CLUSTERS: &str = "subscription($ids: [ID!]) { clusters(account: \"ada\", ids: $ids) {
-    cursor cluster { id schedulerId workers } } }";
+    cursor cluster { id schedulerId now { workers } } } }";
 
 const EVENTS: &str = "subscription($after: String) { events(account: \"ada\", after: $after) {
     cursor events { id topic } } }";
@@ -49,7 +49,7 @@ async fn a_name_has_one_operation_at_a_time() {
     let (message, sequence) = first_of(&mut socket, &ada, "Scheduler-1").await;
     assert_eq!((&message["id"], &message["type"]), (&json!("a"), &json!("next")), "{message}");
     let change = &message["payload"]["data"]["clusters"];
-    assert_eq!(change["cluster"]["workers"], sequence);
+    assert_eq!(change["cluster"]["now"]["workers"], sequence);
     assert!(change["cursor"].is_string(), "{message}");
 
     // What the client ends is over without an echo, and its name is free.
@@ -180,7 +180,10 @@ async fn a_stream_that_always_has_something_keeps_no_other_from_its_turn() {
         match id.strip_prefix("quiet ") {
             Some(number) => {
                 heard[number.parse::<usize>().unwrap()].get_or_insert(reported.elapsed());
-                assert_eq!(message["payload"]["data"]["clusters"]["cluster"]["workers"], 2, "{message}");
+                assert_eq!(
+                    message["payload"]["data"]["clusters"]["cluster"]["now"]["workers"], 2,
+                    "{message}"
+                );
             }
             None => busy += 1,
         }

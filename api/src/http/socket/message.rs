@@ -74,7 +74,9 @@ impl Envelope<'_> {
     }
 
     fn parameters(&self) -> Result<Parameters, Unheard> {
-        let parameters: Parameters = serde_json::from_str(self.payload.ok_or(Unheard)?.get())?;
+        let payload = self.payload.ok_or(Unheard)?.get();
+        is_object(payload.as_bytes())?;
+        let parameters: Parameters = serde_json::from_str(payload)?;
         if parameters.name_a_document() { Ok(parameters) } else { Err(Unheard) }
     }
 }
@@ -102,6 +104,7 @@ impl Dialect {
     /// What a text says.
     pub(super) fn hear(self, text: &str) -> Result<Said, Unheard> {
         let text = replace_lone_surrogates(text.as_bytes());
+        is_object(&text)?;
         let mut envelope: Envelope = serde_json::from_slice(&text)?;
         let kind = std::mem::take(&mut envelope.kind);
         Ok(match (self, &*kind) {
@@ -165,6 +168,11 @@ impl Dialect {
     pub(super) fn beat(self) -> Option<Utf8Bytes> {
         (self == Self::Legacy).then(|| Utf8Bytes::from_static(r#"{"type":"ka"}"#))
     }
+}
+
+/// Refuses a list, which would be taken for the values of an object's fields in their order.
+fn is_object(json: &[u8]) -> Result<(), Unheard> {
+    if json.trim_ascii_start().starts_with(b"{") { Ok(()) } else { Err(Unheard) }
 }
 
 fn message(kind: &str, id: &str, payload: Option<&[u8]>) -> Utf8Bytes {
@@ -238,6 +246,7 @@ mod tests {
             "",
             "{",
             "[]",
+            r#"["ping"]"#,
             "1",
             "\"ping\"",
             "null",
@@ -258,7 +267,9 @@ mod tests {
             r#"{"type":"subscribe","id":"1"}"#,
             r#"{"type":"subscribe","id":"1","payload":null}"#,
             r#"{"type":"subscribe","id":"1","payload":[]}"#,
+            r#"{"type":"subscribe","id":"1","payload":["{a}"]}"#,
             r#"{"type":"subscribe","id":"1","payload":{}}"#,
+            r#"{"type":"subscribe","id":"1","payload":{"query":"{a}","extensions":[]}}"#,
             r#"{"type":"subscribe","id":"1","payload":{"query":1}}"#,
             r#"{"type":"subscribe","id":"1","payload":{"query":"{a}","variables":[]}}"#,
             r#"{"type":"subscribe","id":"1","payload":{"query":"{a}","operationName":1}}"#,
