@@ -130,7 +130,7 @@ async fn a_cluster_that_fell_silent_leaves_it_open() {
     let ada = app.account("ada").await;
     let number =
         ada.reported(&report(1).with("/computations", json!([run(1, 2.0, "running")])).build()).await;
-    app.set_clock("2026-11-20T12:02:00Z");
+    app.set_clock("2026-11-20T12:00:45Z");
     assert_eq!(ask(&ada, number, "finished").await.0["verdict"], "NOTICE");
     app.set_clock("2026-11-20T14:05:00Z");
     let headline = "1 of 1 computations had not finished when the cluster was last heard of, 2 h 5 min ago.";

@@ -153,7 +153,7 @@ async fn a_list_keeps_the_order_of_its_fields_and_an_error_its_path() {
     let query = "{ viewer { account { clusters { nodes { errors { totalCount } user { name } schedulerId
         taskGroups { totalCount } state } totalCount } slug } } a: viewer { scopes } }";
     let request = ada.request(Method::POST, "/graphql").json(&json!({ "query": query }));
-    let expected = r#"{"data":{"viewer":{"account":{"clusters":{"nodes":[{"errors":{"totalCount":0},"user":{"name":"ada"},"schedulerId":"Scheduler-1","taskGroups":{"totalCount":0},"state":"RUNNING"}],"totalCount":1},"slug":"ada"}},"a":{"scopes":["INGEST","READ","ADMIN"]}},"extensions":{"cost":{"requested":168,"limit":500000}}}"#;
+    let expected = r#"{"data":{"viewer":{"account":{"clusters":{"nodes":[{"errors":{"totalCount":0},"user":{"name":"ada"},"schedulerId":"Scheduler-1","taskGroups":{"totalCount":0},"state":"STARTING"}],"totalCount":1},"slug":"ada"}},"a":{"scopes":["INGEST","READ","ADMIN"]}},"extensions":{"cost":{"requested":168,"limit":500000}}}"#;
     assert_eq!(request.send().await.unwrap().text().await.unwrap(), expected);
     let query = "{ viewer { user { name } b: account { slug } account { slug } } a: viewer { scopes } }";
     let request = ada.request(Method::POST, "/graphql").json(&json!({ "query": query }));

@@ -149,6 +149,21 @@ async fn what_would_have_been_saved_is_what_was_worked_out_by_hand() {
     assert_eq!(seen, all);
     assert_eq!(all.len(), 5);
 
+    let backwards = "query($before: String) { viewer { account { idleBacktest(timeoutSeconds: 60) {
+        interrupted(last: 2, before: $before) { nodes { daskId } pageInfo { hasPreviousPage startCursor } } } } } }";
+    let (mut before, mut seen) = (Value::Null, Vec::new());
+    loop {
+        let found = ada.query(backwards, json!({ "before": before })).await;
+        let page = found["viewer"]["account"]["idleBacktest"]["interrupted"].clone();
+        let nodes = page["nodes"].as_array().unwrap().iter().map(|node| node["daskId"].clone());
+        seen.splice(0..0, nodes);
+        if page["pageInfo"]["hasPreviousPage"] == false {
+            break;
+        }
+        before = page["pageInfo"]["startCursor"].clone();
+    }
+    assert_eq!(seen, all);
+
     let none = backtest(&ada, json!({ "timeout": 60, "in": { "from": "2026-11-20T11:00:00.001Z" } })).await;
     assert_eq!((&none["clusters"], &none["stops"]), (&json!(0), &json!(0)));
     for timeout in [59, 31_536_001] {

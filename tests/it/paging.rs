@@ -322,6 +322,9 @@ const LISTS: [(&str, &str, &str); 35] = [
     ("Span.taskGroups", "", "name"),
 ];
 
+/// Lists whose items are there only while others are not, which are walked through elsewhere: in `idle_backtest.rs`.
+const DERIVED: [&str; 1] = ["IdleBacktest.interrupted"];
+
 /// A computation, a span and an error that others belong to.
 const PARENT: u128 = 1_000_000;
 
@@ -522,7 +525,7 @@ fn every_list_of_the_schema_is_walked_through() {
             }
         }
     }
-    let cases = LISTS.iter().map(|(field, ..)| (*field).to_owned());
+    let cases = LISTS.iter().map(|(field, ..)| *field).chain(DERIVED).map(str::to_owned);
     assert_eq!(cases.collect::<BTreeSet<_>>(), fields);
 }
 

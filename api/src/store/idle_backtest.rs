@@ -237,11 +237,15 @@ impl AccountStore {
             .expr_as(ended(), "died")
             .from_subquery(chosen(), "chosen")
             .take();
+        let stopped = || Expr::from(Func::coalesce([run("stopped_at"), ended()]));
+        // A clock that was set back must not make it idle before it began.
+        let set_back = stopped().lt(run("started_at"));
+        let busy_until = Expr::case(set_back, run("started_at")).finally(stopped());
         let busy = Query::select()
             .expr_as(of_cluster("id"), "cluster_id")
             .expr_as(run("id"), "computation_id")
             .expr_as(run("started_at"), "began")
-            .expr_as(Func::coalesce([run("stopped_at"), ended()]), "ended")
+            .expr_as(busy_until, "ended")
             .expr_as(of_cluster("started_at"), "born")
             .expr_as(ended(), "died")
             .from_subquery(chosen(), "chosen")
