@@ -133,12 +133,14 @@ async fn look_at(store: &AccountStore, clusters: &[ClusterId], now: Timestamp) -
         Box::pin(async move {
             // Others who look at the same clusters wait here, and find what was decided.
             let clusters: Vec<ClusterId> = facts.keys().copied().collect();
-            store.lock_clusters(&clusters).await?;
+            let mut held = store.lock_clusters(&clusters).await?;
             let known = store.flags_of(&clusters).await?;
             let of = |cluster| known.get(&cluster).map_or(&[][..], Vec::as_slice);
             let decisions: BTreeMap<ClusterId, Decision> =
                 facts.iter().map(|(cluster, facts)| (*cluster, decide(facts, of(*cluster)))).collect();
             store.record_flags(&decisions, || FlagId(Uuid::now_v7())).await?;
+            held.retain(|(cluster, _)| decisions.get(cluster).is_some_and(|decision| !decision.is_empty()));
+            store.touch_flagged(&held, now).await?;
             Ok(decisions)
         })
     });

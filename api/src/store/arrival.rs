@@ -162,6 +162,27 @@ impl AccountStore {
         Ok(())
     }
 
+    /// Takes down that the flags of clusters changed, whose rows are held and whose changes had these places, and tells those
+    /// who watch.
+    pub(crate) async fn touch_flagged(
+        &self,
+        held: &[(ClusterId, i64)],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        use cluster::Column;
+        if held.is_empty() {
+            return Ok(());
+        }
+        let update = self.update::<cluster::Entity>().col_expr(Column::ChangedAt, next_change(now));
+        let update = update.filter(Column::Id.is_in(held.iter().map(|(cluster, _)| *cluster)));
+        update.exec(&self.writes()).await?;
+        for (cluster, place) in held {
+            let arrival = Ord::max(now.timestamp_millis(), place + 1);
+            self.announce(Notice { cluster: *cluster, changed: Changed::FLAGS, arrival, since: None });
+        }
+        Ok(())
+    }
+
     /// Tells those who watch that something else is said of a cluster, or wanted of it.
     pub(crate) fn announce_decision(&self, cluster: ClusterId, changed_at: i64) {
         self.announce(Notice { cluster, changed: Changed::DECISIONS, arrival: changed_at, since: None });

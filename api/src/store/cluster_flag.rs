@@ -254,13 +254,14 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// Holds clusters against reports and others who flag them until the transaction ends.
-    pub(crate) async fn lock_clusters(&self, ids: &[ClusterId]) -> Result<(), StoreError> {
-        let select = self.select::<cluster::Entity>().select_only().column(cluster::Column::Id);
+    /// Holds clusters against reports and others who flag them until the transaction ends. Returns those that are there, with the
+    /// places of their last changes.
+    pub(crate) async fn lock_clusters(&self, ids: &[ClusterId]) -> Result<Vec<(ClusterId, i64)>, StoreError> {
+        let columns = [cluster::Column::Id, cluster::Column::ChangedAt];
+        let select = self.select::<cluster::Entity>().select_only().columns(columns);
         let select = select.filter(cluster::Column::Id.is_in(ids.iter().copied()));
         let locked = select.order_by_asc(cluster::Column::Id).lock_exclusive();
-        locked.into_tuple::<ClusterId>().all(&self.writes()).await?;
-        Ok(())
+        Ok(locked.into_tuple().all(&self.writes()).await?)
     }
 
     /// Writes what was decided of the flags of some clusters; `new_id` makes identifiers.
