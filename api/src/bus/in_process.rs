@@ -59,6 +59,13 @@ impl InProcess {
         self.tell(account, |_| true, |pending| pending.gap = true);
     }
 
+    /// The same for some accounts.
+    pub(super) fn publish_gaps<'a>(&self, accounts: impl IntoIterator<Item = &'a AccountId>) {
+        for account in accounts {
+            self.publish_gap(*account);
+        }
+    }
+
     /// The accounts that somebody watches.
     pub(super) fn accounts(&self) -> Vec<AccountId> {
         self.0.ears.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()

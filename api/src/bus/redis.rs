@@ -64,12 +64,12 @@ impl std::str::FromStr for RedisUrl {
 
     fn from_str(url: &str) -> Result<Self, Self::Err> {
         // The parser's own messages can repeat the URL, password included.
-        let wrong = |_| "must be redis://… or rediss://…".to_owned();
+        let wrong = || "must be redis://… or rediss://…".to_owned();
         if !url.starts_with("redis://") && !url.starts_with("rediss://") {
-            return Err(wrong(()));
+            return Err(wrong());
         }
-        let info = url.into_connection_info().map_err(|_| wrong(()))?;
-        Client::open(info).map(Self).map_err(|_| wrong(()))
+        let info = url.into_connection_info().map_err(|_| wrong())?;
+        Client::open(info).map(Self).map_err(|_| wrong())
     }
 }
 
@@ -222,7 +222,9 @@ impl Shared {
         for account in waiting.gaps {
             news.entry(account).or_default().gap = true;
         }
-        news.values_mut().for_each(|news| news.from = self.server);
+        for news in news.values_mut() {
+            news.from = self.server;
+        }
         news.iter().map(|(account, news)| (channel(*account), written(news))).collect()
     }
 
@@ -297,7 +299,7 @@ impl Session<'_> {
                     let (name, payload) = (message.get_channel_name(), message.get_payload_bytes());
                     if session.hear(name, payload) {
                         // Whoever asks was away, and published nothing.
-                        watched.iter().for_each(|account| shared.local.publish_gap(*account));
+                        shared.local.publish_gaps(&watched);
                         session.say(&watched, false).await?;
                     }
                 }
@@ -318,7 +320,7 @@ impl Session<'_> {
                 }
                 () = gap_due(&unknown) => {
                     let (_, accounts): (Instant, Vec<AccountId>) = unknown.remove(0);
-                    accounts.into_iter().for_each(|account| shared.local.publish_gap(account));
+                    shared.local.publish_gaps(&accounts);
                 }
             }
             let now: HashSet<AccountId> = shared.local.accounts().into_iter().collect();
@@ -339,7 +341,7 @@ impl Session<'_> {
             }
             if !shared.whole.load(Ordering::Acquire) {
                 // Told before it counts as whole, so that nobody believes to have heard all before they have read.
-                watched.iter().for_each(|account| shared.local.publish_gap(*account));
+                shared.local.publish_gaps(&watched);
                 shared.whole.store(true, Ordering::Release);
                 tracing::info!("Redis is there: other servers are heard");
             }

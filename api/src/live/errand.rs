@@ -248,7 +248,7 @@ mod tests {
     fn whoever_resumes_anywhere_gets_every_row_once() {
         // Arrivals of three clusters, some at the same time and one of them long.
         let mut all: Vec<Row> =
-            (0..40).map(|number| Row(5 + number % 7, 1 + number % 3, number as u128)).collect();
+            (0..40).map(|number| Row(5 + number % 7, 1 + number % 3, number.unsigned_abs().into())).collect();
         all.extend((100..350).map(|number| Row(9, 2, number)));
         all.sort_unstable();
         let last = [(1, 11), (2, 11), (3, 11)];

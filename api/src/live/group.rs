@@ -282,9 +282,9 @@ impl Shared {
                 let payload = self.write(piece, mem::take(lost)).await;
                 let mut ring = self.ring();
                 ring.push(payload, cluster, place);
-                let head = ring.head();
+                let next = ring.head();
                 drop(ring);
-                self.head.send_replace(head);
+                self.head.send_replace(next);
             }
             *position = errand.position().clone();
         }

@@ -89,7 +89,7 @@ impl Subscription {
             missed = Some((Errand::new(arrivals, after.clone()), joined));
             position = Arc::new(after);
         }
-        let reader = Reader { head, place, position, missed, pieces, gap, group };
+        let reader = Reader { group, head, place, position, missed, pieces, gap };
         Ok(Self { ended: pass.0.ended.clone(), pass, reader })
     }
 

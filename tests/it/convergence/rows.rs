@@ -220,8 +220,8 @@ impl Reader {
             // The server's own note of what it may have missed.
             ("clusters", "complete_until") if self.ways != Ways::Same => None,
             (_, "sequence") if self.ways == Ways::Different => None,
-            // In which order things arrived.
-            (_, "arrived_at") | ("clusters", "changed_at" | "late_at") if self.ways != Ways::Same => None,
+            // In which order things arrived, by the server's clock.
+            (_, "arrived_at") | ("clusters", "changed_at" | "late_at") => None,
             _ => Some(value),
         }
     }

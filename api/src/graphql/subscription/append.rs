@@ -33,7 +33,6 @@ pub(super) struct AppendSubscription;
 impl AppendSubscription {
     /// Computations that began or went on, as they are now, at most 100 in one payload, in the order in which it became known.
     /// One that changes again before a slow reader got it comes once.
-    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn computations(
         &self,
         context: &Context<'_>,
@@ -106,7 +105,6 @@ impl AppendSubscription {
     }
 
     /// What Dask or a user logged with `log_event`, at most 100 in one payload, in the order in which it became known.
-    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn events(
         &self,
         context: &Context<'_>,

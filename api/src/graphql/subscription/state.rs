@@ -54,7 +54,6 @@ impl StateSubscription {
 
     /// Clusters that reported, every so many seconds: those that did since the last payload, as they are now, at most 100 in
     /// one payload.
-    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn snapshots(
         &self,
         context: &Context<'_>,
