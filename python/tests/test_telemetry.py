@@ -41,8 +41,10 @@ def test_the_shorter_timeout_counts(configured):
             on_loop(cluster, plugin._idleness._limit)
             assert cluster.scheduler.idle_timeout == 60.0
             configured.wait_for(
-                lambda: configured.accepted
-                and configured.accepted[-1]["cluster"]["idle_timeout_seconds"] == 60.0
+                lambda: (
+                    configured.accepted
+                    and configured.accepted[-1]["cluster"]["idle_timeout_seconds"] == 60.0
+                )
             )
 
 
@@ -54,8 +56,10 @@ def test_a_cluster_is_kept_for_as_long_as_somebody_wants(configured):
             with Client(cluster) as client:
                 galvo.register(client)
                 configured.wait_for(
-                    lambda: configured.accepted
-                    and configured.accepted[-1]["cluster"]["idle_timeout_seconds"] is None
+                    lambda: (
+                        configured.accepted
+                        and configured.accepted[-1]["cluster"]["idle_timeout_seconds"] is None
+                    )
                 )
                 time.sleep(3.5)
                 assert cluster.scheduler.status.name == "running"

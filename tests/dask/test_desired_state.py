@@ -6,7 +6,9 @@ from processes import wait_until
 
 STOP = """
 mutation ($id: ID!) {
-  setDesiredState(cluster: $id, state: STOPPED, reason: "too dear") { cluster { state desiredState } }
+  setDesiredState(cluster: $id, state: STOPPED, reason: "too dear") {
+    cluster { state desiredState }
+  }
 }
 """
 

@@ -87,10 +87,16 @@ def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
     assert found["closeReason"] == reason
 
     # The busy one has been there for longer.
-    wait_until(lambda: time.time() - started.stat().st_mtime > TIMEOUT + 2 * INTERVAL, "time goes by")
+    wait_until(
+        lambda: time.time() - started.stat().st_mtime > TIMEOUT + 2 * INTERVAL, "time goes by"
+    )
     assert busy.dask.scheduler.is_running()
     found = busy.says()
-    assert (found["state"], found["desiredState"], found["idleWarnedAt"]) == ("RUNNING", "RUNNING", None)
+    assert (found["state"], found["desiredState"], found["idleWarnedAt"]) == (
+        "RUNNING",
+        "RUNNING",
+        None,
+    )
     assert (found["idleSeconds"], found["stopRequest"]) == (0, None)
     codes = [reason["code"] for reason in found["whyRunning"]]
     assert codes == ["PROCESSING"], found

@@ -248,9 +248,8 @@ async fn replayed(app: &TestApp, history: &History, timeout: i32) -> Vec<i32> {
 #[tokio::test]
 async fn replaying_the_policy_agrees_with_the_back_test() {
     let app = TestApp::start().await;
-    let ada = app.account("ada").await;
     for (history, timeout) in HISTORIES[..3].iter().zip([600, 600, 900]) {
-        let of_history = TestApp::account(&app, &format!("back-{}", history.name)).await;
+        let of_history = app.account(&format!("back-{}", history.name)).await;
         app.set_clock(&server_time(0));
         of_history.reported(&report(history).build()).await;
         let stops = replayed(&app, history, timeout).await;
@@ -266,6 +265,5 @@ async fn replaying_the_policy_agrees_with_the_back_test() {
             assert!((*expected..=expected + 50).contains(stop), "{}: {stops:?} {expected}", history.name);
         }
     }
-    drop(ada);
     app.stop().await;
 }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::life_cycle::{STARTED_AT, cluster, id_of, server_time, told};
 
 /// Sets a policy.
-async fn policy(member: &Member, input: Value) {
+async fn policy(member: &Member, input: impl Into<Value>) {
+    let input: Value = input.into();
     let set =
         "mutation($input: SetIdlePolicyInput!) { setIdlePolicy(input: $input) { userErrors { message } } }";
     let done = member.query(set, json!({ "input": input })).await;

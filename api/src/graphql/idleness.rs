@@ -220,7 +220,7 @@ pub(super) struct RunReason {
     count: Option<BigInt>,
     /// Since when, by the scheduler's clock; for STOPPING and LOST by the server's. Null where that is not known.
     since: Option<DateTime<Utc>>,
-    /// Whether it is known to apply: MEASURED, or NOT_COLLECTED for what may apply, and is not told.
+    /// Whether it is known to apply: `MEASURED`, or `NOT_COLLECTED` for what may apply, and is not told.
     confidence: Confidence,
 }
 

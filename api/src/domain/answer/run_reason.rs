@@ -138,13 +138,13 @@ fn stopping(facts: &Situation) -> RunReason {
 /// What it works on. Without work there is nothing to tell.
 fn work(facts: &Situation) -> Vec<RunReason> {
     use RunReasonCode::{GraphUpdate, NoWorker, Processing, Queued, Waiting};
+    type Told<'a> = (RunReasonCode, Option<i64>, &'a dyn Fn(i64) -> String);
     if facts.idle_since.is_some() {
         return Vec::new();
     }
     let workers = many(facts.workers, "worker", "workers");
     let is = |count: i64| if count == 1 { "is" } else { "are" };
     let tasks = |count: i64| many(count, "task", "tasks");
-    type Told<'a> = (RunReasonCode, Option<i64>, &'a dyn Fn(i64) -> String);
     let known: [Told<'_>; 4] = [
         (Processing, facts.processing, &|n| format!("{} {} processed by its {workers}.", tasks(n), is(n))),
         (Queued, facts.queued, &|n| format!("{} {} queued until a thread is free.", tasks(n), is(n))),

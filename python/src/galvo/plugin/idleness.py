@@ -49,7 +49,7 @@ class Idleness:
         self._limit()
 
     def look(self) -> bool:
-        """Looks whether there is something to do; to be called often. Whether it is too long ago."""
+        """Looks whether there is something to do. Returns whether there was too long ago."""
         if self._is_watched:
             if self._kept_until and not self._is_kept():
                 self._kept_until = 0.0
@@ -70,7 +70,7 @@ class Idleness:
         return self._now() < self._kept_until
 
     def _limit(self) -> None:
-        """Tells Dask how long is too long. A timeout that others set is shortened, never extended."""
+        """Tells Dask how long is too long; a timeout that others set is only ever shortened."""
         if not self._is_watched or self._timeout is None:
             return
         scheduler = self._scheduler
