@@ -27,6 +27,7 @@ ruff() {
 }
 step "ruff check" ruff check
 step "ruff format" ruff format --check
+step "mypy" env --chdir=python "$python" -m mypy
 
 verdict
 say "lint passed"

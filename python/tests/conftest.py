@@ -5,7 +5,11 @@ import time
 import dask
 import pytest
 from distributed import Client, LocalCluster
+from fake_api import TOKEN as API_TOKEN
+from fake_api import FakeApi
 from fake_galvo import TOKEN, FakeGalvo, HungServer
+
+from galvo.client import transport
 
 
 @pytest.fixture
@@ -82,3 +86,21 @@ def wait_until(condition, timeout=15):
     while not condition():
         assert time.monotonic() < deadline, "what was waited for has not happened"
         time.sleep(0.01)
+
+
+@pytest.fixture
+def api(plain_configuration, monkeypatch):
+    """A server that answers as the test tells it to, which Dask's configuration names."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    fake = FakeApi()
+    with dask.config.set({"galvo.server": fake.address, "galvo.token": API_TOKEN}):
+        yield fake
+    fake.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """What is tried again is tried at once."""
+    monkeypatch.setattr(transport, "FIRST_PAUSE_SECONDS", 0.001)

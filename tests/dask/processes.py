@@ -192,7 +192,16 @@ class DaskCluster:
     """``dask scheduler`` and ``dask worker`` processes of one Python environment."""
 
     def __init__(
-        self, processes, python, *, preloads=(), settings=None, workers=2, nanny=False, miss=""
+        self,
+        processes,
+        python,
+        *,
+        preloads=(),
+        arguments=(),
+        settings=None,
+        workers=2,
+        nanny=False,
+        miss="",
     ):
         self._processes = processes
         self.python = python
@@ -212,6 +221,7 @@ class DaskCluster:
                 *["--port", "0", "--dashboard-address", "127.0.0.1:0"],
                 *["--scheduler-file", self.scheduler_file],
                 *[f"--preload={preload}" for preload in (WORKLOADS / "witness.py", *preloads)],
+                *arguments,
             ],
             dask_environment(directory, {**memory, **(settings or {})}, miss),
         )

@@ -343,7 +343,7 @@ async fn what_comes_to_nothing_has_no_entry() {
         // Nothing of the kind, or wrong.
         r#"mutation { deleteCostRate(validFrom: "2026-11-20") { userErrors { field } } }"#,
         r#"mutation { revokeToken(identifier: "nobody") { userErrors { field } } }"#,
-        r#"mutation { setIdlePolicy(input: { mode: STOP }) { userErrors { field } } }"#,
+        "mutation { setIdlePolicy(input: { mode: STOP }) { userErrors { field } } }",
         r#"mutation { setDesiredState(cluster: "x", state: STOPPED) { cluster { id } } }"#,
         r#"mutation { addMember(input: { name: "Not a name", role: VIEWER }) { userErrors { field } } }"#,
     ] {

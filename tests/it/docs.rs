@@ -111,8 +111,8 @@ fn every_line_of_the_threat_model_has_a_test() {
     for line in model.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what ")) {
         let test = line.trim_end_matches(" |").rsplit("| ").next().unwrap().trim_matches('`');
         let (file, name) = test.split_once("::").unwrap_or_else(|| panic!("no test: {line}"));
-        let text = fs::read_to_string(directory.join(file).with_extension("rs")).unwrap_or_default();
-        assert!(text.contains(&format!("\nasync fn {name}()")), "there is no test {test}");
+        let source = fs::read_to_string(directory.join(file).with_extension("rs")).unwrap_or_default();
+        assert!(source.contains(&format!("\nasync fn {name}()")), "there is no test {test}");
         lines += 1;
     }
     assert!(lines > 20, "{lines}");

@@ -1,13 +1,63 @@
-"""Reports what a Dask cluster does to a Galvo server.
+"""Reports what Dask clusters do to a Galvo server, and asks it about them.
 
 >>> import galvo
 >>> galvo.register(server="http://127.0.0.1:8000", token="...")  # doctest: +SKIP
+>>> galvo.list_clusters()  # doctest: +SKIP
 
-Or, where there is no client to do so: ``dask scheduler --preload galvo``.
+Where there is no client to register with: ``dask scheduler --preload galvo``.
 """
 
+from galvo.client.cluster import close, list_clusters
+from galvo.client.computation import list_computations
+from galvo.client.errors import (
+    GalvoError,
+    GraphQLError,
+    MissingPackage,
+    NotConfigured,
+    NotFound,
+    RequestRefused,
+    ServerUnreachable,
+)
+from galvo.client.event import list_events
+from galvo.client.exception import list_exceptions
+from galvo.client.export import Export, export
+from galvo.client.graphql import graphql
+from galvo.client.log import list_logs
+from galvo.client.login import login
+from galvo.client.records import Records
+from galvo.client.report import Report, report
+from galvo.client.snapshot import Snapshot
+from galvo.client.watch import Watch, watch
 from galvo.plugin import VERSION as __version__
 from galvo.plugin import CoiledTelemetry, dask_setup
 from galvo.registration import register
 
-__all__ = ["CoiledTelemetry", "__version__", "dask_setup", "register"]
+__all__ = [
+    "CoiledTelemetry",
+    "Export",
+    "GalvoError",
+    "GraphQLError",
+    "MissingPackage",
+    "NotConfigured",
+    "NotFound",
+    "Records",
+    "Report",
+    "RequestRefused",
+    "ServerUnreachable",
+    "Snapshot",
+    "Watch",
+    "__version__",
+    "close",
+    "dask_setup",
+    "export",
+    "graphql",
+    "list_clusters",
+    "list_computations",
+    "list_events",
+    "list_exceptions",
+    "list_logs",
+    "login",
+    "register",
+    "report",
+    "watch",
+]

@@ -1,0 +1,93 @@
+"""Lists that a cluster has, and an account over all of its clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from galvo.client.cluster import ClusterLike, key_of, users_named
+from galvo.client.export import Export
+from galvo.client.moments import Since, beginning
+from galvo.client.records import Kind, Records, collect
+from galvo.client.server import Server
+
+OF_CLUSTER = """
+query (%(variables)s) { cluster(id: $id) {
+  list: %(field)s(%(arguments)s) { pageInfo { hasNextPage endCursor } nodes { %(selection)s } }
+} }
+"""
+
+OF_ACCOUNT = """
+query (%(variables)s) { viewer { account {
+  list: %(field)s(%(arguments)s) { pageInfo { hasNextPage endCursor } nodes { %(selection)s } }
+} } }
+"""
+
+PAGING = {"first": "Int!", "after": "String"}
+
+
+class Listing(NamedTuple):
+    """A field that both clusters and accounts have."""
+
+    field: str  # its name, which its exports have, too
+    selection: str  # what is asked of each item
+    during: str  # the argument by which the account's list is limited in time
+    kind: Kind
+
+
+def listed(
+    listing: Listing,
+    account: str | None,
+    cluster: ClusterLike | None,
+    since: Since | None,
+    user: str | None,
+    limit: int | None,
+    further: Mapping[str, tuple[str, Any]] | None = None,
+) -> Records:
+    """The rows of one cluster, or of all that pass; further arguments come with their types.
+
+    A cluster's own list is found by an index and knows no times and users; where these matter, the
+    cluster is looked for in the account's.
+    """
+    types = {name: type_ for name, (type_, _) in (further or {}).items()}
+    values = {name: value for name, (_, value) in (further or {}).items()}
+    with Server.configured(account) as server:
+        key = None if cluster is None else key_of(server, cluster)
+        if key is not None and since is None and user is None:
+            query = _document(OF_CLUSTER, listing, types, {"id": "ID!"})
+            pages = server.pages(query, {**values, "id": key.id}, ("cluster",), limit)
+            export = Export(server, f"clusters/{key.number}/{listing.field}", values)
+            return collect(pages, listing.kind, export, limit)
+        conditions: dict[str, Any] = {}
+        if key is not None:
+            conditions["search"] = key.scheduler_id
+        if user is not None:
+            conditions["users"] = users_named(server, user, conditions)
+        values["clusters"] = conditions or None
+        begun = beginning(since)
+        values[listing.during] = None if begun is None else {"from": begun}
+        types = {**types, "clusters": "ClusterFilter", listing.during: "TimeRange"}
+        query = _document(OF_ACCOUNT, listing, types, {})
+        pages = server.pages(query, values, ("viewer", "account"), limit)
+        return collect(pages, listing.kind, Export(server, listing.field, values), limit)
+
+
+def one_of(cluster_id: ClusterLike | None, scheduler_id: ClusterLike | None) -> ClusterLike | None:
+    """The cluster that two arguments name, which mean the same here: None when neither does."""
+    if cluster_id is not None and scheduler_id is not None and cluster_id != scheduler_id:
+        raise ValueError("cluster_id and scheduler_id name two clusters: give one of them")
+    return scheduler_id if cluster_id is None else cluster_id
+
+
+def _document(
+    form: str, listing: Listing, types: Mapping[str, str], apart: Mapping[str, str]
+) -> str:
+    arguments = {**types, **PAGING}
+    return form % {
+        "field": listing.field,
+        "selection": listing.selection,
+        "variables": ", ".join(
+            f"${name}: {type_}" for name, type_ in {**apart, **arguments}.items()
+        ),
+        "arguments": ", ".join(f"{name}: ${name}" for name in arguments),
+    }

@@ -1,0 +1,31 @@
+"""How often is looked for something new."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+# What never changes is looked at so many seconds apart at most.
+LONGEST_SECONDS = 15.0
+GROWTH = 1.5
+
+
+class Pace:
+    """Rests between looks: briefly after something changed, longer and longer after nothing did."""
+
+    def __init__(self, seconds: float, stopped: threading.Event | None = None):
+        if not 0 < seconds <= 3600:
+            raise ValueError("an interval has to be more than 0 and at most 3600 seconds")
+        self._shortest = seconds
+        self._next = seconds
+        self._longest = max(seconds, LONGEST_SECONDS)
+        self.stopped = threading.Event() if stopped is None else stopped
+
+    def rest(self, changed: bool) -> bool:
+        """Waits; False when it was stopped meanwhile."""
+        self._next = self._shortest if changed else min(self._longest, self._next * GROWTH)
+        return not self.stopped.wait(self._next)
+
+    def now(self) -> float:
+        """Seconds on a clock that is never set."""
+        return time.monotonic()

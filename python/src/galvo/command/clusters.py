@@ -1,0 +1,65 @@
+"""``galvo clusters``: which clusters there are."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from typing import Any
+
+from galvo.client import quantities
+from galvo.client.cluster import clusters_of, state_of
+from galvo.client.moments import in_words, on_the_clock
+from galvo.client.server import Row, Server
+from galvo.client.terminal import table
+
+TITLES = ["NUMBER", "NAME", "USER", "STATE", "STARTED", "FOR", "WORKERS", "TASKS", "ERRORS", "COST"]
+
+
+def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        name, help="list clusters, the newest first", parents=[common], description=__doc__
+    )
+    parser.add_argument(
+        "--since", default="7 days", help="how long ago they started at most; `all` for ever"
+    )
+    parser.add_argument("--user", help="only those of this user")
+    parser.add_argument("--state", help="only those in this state, as `running` or `closed`")
+    parser.add_argument("--limit", type=int, default=50, help="so many at most; 50 if not given")
+    parser.add_argument("--json", action="store_true", help="write JSON, with all that is known")
+
+
+def run(asked: argparse.Namespace) -> int:
+    since = None if asked.since == "all" else asked.since
+    filter = {"states": [asked.state.upper()]} if asked.state else None
+    with Server.configured(asked.account, asked.server) as server, warnings.catch_warnings():
+        # That there are more is said below.
+        warnings.simplefilter("ignore", UserWarning)
+        rows = clusters_of(server, since, asked.user, filter, asked.limit)
+    if asked.json:
+        json.dump(rows, sys.stdout, indent=2, default=str)
+        print()
+    elif rows:
+        print(table(TITLES, [_cells(row) for row in rows]))
+    if not rows and not asked.json:
+        print("There are no such clusters.")
+    if not rows.complete:
+        print(f"galvo: there are more than {asked.limit}, see --limit", file=sys.stderr)
+    return 0
+
+
+def _cells(row: Row) -> list[str]:
+    now, totals = row["now"], row["totals"]
+    return [
+        str(row["number"]),
+        row["name"] or row["schedulerId"],
+        row["user"]["name"] if row["user"] else "",
+        state_of(row),
+        on_the_clock(row["startedAt"]),
+        in_words(row["durationSeconds"]),
+        quantities.count(totals["peakWorkers"] if now is None else now["workers"]),
+        quantities.count(totals["tasks"]),
+        quantities.count(totals["errors"]),
+        quantities.costs(row["usage"]["costs"]),
+    ]

@@ -1,0 +1,54 @@
+"""``galvo login``: comes to a token and keeps it."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from typing import Any
+
+from galvo.client.login import (
+    Activation,
+    configuration_file,
+    login,
+    login_with,
+    overriding_variables,
+)
+
+
+def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        name,
+        help="come to a token by way of a browser, and keep it",
+        description="Shows a page of the server on which somebody who is signed in activates a"
+        " token, and writes it to galvo.yaml in Dask's directory of configuration, readable by its"
+        " owner alone.",
+    )
+    parser.add_argument("--server", metavar="URL", help="the server, instead of galvo.server")
+    parser.add_argument(
+        "--token-stdin",
+        action="store_true",
+        help="read a token that is there already from standard input; typed ones do not show",
+    )
+
+
+def run(asked: argparse.Namespace) -> int:
+    file = configuration_file()
+    if asked.token_stdin:
+        typed = getpass.getpass("Token: ") if sys.stdin.isatty() else sys.stdin.readline()
+        if not typed.strip():
+            raise ValueError("there is no token on standard input")
+        identity = login_with(typed, asked.server)
+    else:
+        identity = login(asked.server, _show)
+    print(f"Signed in at {identity.address} as {identity.user}, account {identity.account}.")
+    print(f"The token is kept in {file}.")
+    for variable in overriding_variables():
+        print(f"galvo: {variable} is set, and wins over that file", file=sys.stderr)
+    return 0
+
+
+def _show(activation: Activation) -> None:
+    print("Open this page, compare the code, and activate the token:")
+    print(f"  {activation.address}\n  code: {activation.code}")
+    print("Waiting…", flush=True)

@@ -1,0 +1,72 @@
+"""``galvo logs``: the logs of a cluster, also after it is gone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from galvo.client.cluster import key_of, newest_cluster
+from galvo.client.log import LogFilter, tail
+from galvo.client.moments import span
+from galvo.client.pace import Pace
+from galvo.client.server import Row, Server
+from galvo.client.terminal import printable
+
+
+def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        name, help="show a cluster's logs", parents=[common], description=__doc__
+    )
+    parser.add_argument(
+        "cluster",
+        nargs="?",
+        help="its number, identifier or scheduler's identifier; the newest one if not given",
+    )
+    parser.add_argument(
+        "--filter",
+        metavar="TEXT",
+        help="only lines that contain this text, in upper or lower case",
+    )
+    parser.add_argument("--follow", action="store_true", help="show what comes, until it is closed")
+    parser.add_argument(
+        "--tail",
+        type=int,
+        default=100,
+        metavar="N",
+        help="begin with the last so many lines; 100 if not given",
+    )
+    parser.add_argument("--level", action="append", help="only lines of this level; several times")
+    parser.add_argument(
+        "--source",
+        action="append",
+        choices=["scheduler", "worker", "nanny"],
+        help="only lines of this kind of process; several times",
+    )
+    parser.add_argument("--interval", default="2s", help="how often to look; 2s if not given")
+    parser.add_argument("--json", action="store_true", help="write a line of JSON for each line")
+
+
+def run(asked: argparse.Namespace) -> int:
+    if asked.tail < 0:
+        raise ValueError("--tail has to be 0 or more")
+    pace = Pace(span(asked.interval).total_seconds()) if asked.follow else None
+    wanted = LogFilter(asked.filter, asked.level, asked.source)
+    with Server.configured(asked.account, asked.server) as server:
+        named = asked.cluster
+        cluster = newest_cluster(server) if named is None else key_of(server, named)
+        for lines in tail(server, cluster, wanted, asked.tail, pace):
+            for line in lines:
+                print(json.dumps(line, default=str) if asked.json else _words(line), flush=True)
+    return 0
+
+
+def _words(line: Row) -> str:
+    when = line["at"].astimezone().isoformat(sep=" ", timespec="milliseconds")
+    where = line["source"].lower() + (f" {line['worker']}" if line["worker"] else "")
+    message = line["message"]
+    first, *others = (message or "").split("\n") if message is not None else ["[unreadable]"]
+    times = f" ({line['repeated']} times)" if line["repeated"] > 1 else ""
+    head = printable(f"{when} {line['level']} {where} {line['logger']}: {first}{times}")
+    # What looks like a line of its own is one.
+    return "\n".join([head, *("    " + printable(other) for other in others)])

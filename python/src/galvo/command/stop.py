@@ -1,0 +1,42 @@
+"""``galvo stop``: closes a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from galvo.client.cluster import close_cluster, key_of
+from galvo.client.server import UNREADABLE, Server
+from galvo.client.snapshot import SNAPSHOT, Snapshot
+from galvo.client.terminal import printable
+
+
+def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        name,
+        help="close a cluster",
+        parents=[common],
+        description="Closes a cluster: its scheduler, which takes its workers along. What runs is"
+        " lost.",
+    )
+    parser.add_argument("cluster", help="its number, identifier or scheduler's identifier")
+    parser.add_argument("--yes", action="store_true", help="do not ask; needed without a terminal")
+
+
+def run(asked: argparse.Namespace) -> int:
+    with Server.configured(asked.account, asked.server) as server:
+        cluster = key_of(server, asked.cluster)
+        told = Snapshot(server.graphql(SNAPSHOT, {"id": cluster.id}, UNREADABLE)["cluster"])
+        print(printable(str(told)))
+        if told.closed:
+            return 0
+        if not asked.yes:
+            if not sys.stdin.isatty():
+                raise ValueError("nobody can be asked without a terminal: give --yes")
+            if input("Close it? [y/N] ").strip().lower() not in ("y", "yes"):
+                print("It goes on.")
+                return 1
+        close_cluster(server, cluster)
+    print("It closes when its scheduler reports next.")
+    return 0

@@ -1,0 +1,341 @@
+"""Lists as users get them: read page by page, of one cluster or of all, shown and cut off."""
+
+import copy
+import pickle
+import re
+import warnings
+from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
+
+import dask
+import pytest
+from fake_api import TOKEN, data, errors, pages_of
+
+import galvo
+from galvo.client.cluster import key_of
+from galvo.client.moments import beginning, in_words, span
+from galvo.client.server import Server
+
+SCHEDULER = "Scheduler-2f8d2f60-9dd4-4a9e-8b8f-0d6b3a3f4e7d"
+KEY = {"id": "C-12", "number": 12, "schedulerId": SCHEDULER}
+
+
+def cluster(number, **changes):
+    return {
+        "id": f"C-{number}",
+        "number": number,
+        "schedulerId": SCHEDULER,
+        "name": "etl",
+        "user": {"id": "U-1", "name": "ada"},
+        "state": "RUNNING",
+        "desiredState": "RUNNING",
+        "startedAt": "2026-11-20T11:00:00.250+00:00",
+        "endedAt": None,
+        "durationSeconds": 93.0,
+        "lastSeenAt": "2026-11-20T11:01:33+00:00",
+        "idleSince": None,
+        "now": {"at": "2026-11-20T11:01:33+00:00", "workers": 3},
+        "totals": {"tasks": 1234, "errors": 2, "peakWorkers": 4},
+        "usage": {
+            "utilization": 0.5,
+            "costs": [{"amount": 1.25, "currency": "USD", "basis": "ESTIMATED"}],
+        },
+        **changes,
+    }
+
+
+def computation(number):
+    return {
+        "daskId": f"d-{number}",
+        "cluster": {"id": "C-12", "number": 12, "name": None},
+        "state": "FINISHED",
+        "startedAt": "2026-11-20T11:00:00+00:00",
+        "endedAt": None,
+        "wallSeconds": 1.5,
+    }
+
+
+def of_cluster(rows):
+    """What a cluster is called, and then a list of its own."""
+
+    def answer(request):
+        if "list:" not in request.query:
+            return data({"cluster": KEY})
+        turn = {"hasNextPage": False, "endCursor": None}
+        return data({"cluster": {"list": {"pageInfo": turn, "nodes": rows}}})
+
+    return answer
+
+
+def test_all_pages_are_read(api):
+    api.answers = [pages_of([cluster(number) for number in range(250)])]
+    clusters = galvo.list_clusters()
+    assert [row["number"] for row in clusters] == list(range(250))
+    assert [request.variables["first"] for request in api.requests] == [100, 100, 100]
+    assert clusters.complete and isinstance(clusters, list)
+
+
+def test_moments_are_read_and_what_is_not_there_is_none(api):
+    api.answers = [pages_of([cluster(1), cluster(2, now=None)])]
+    first, second = galvo.list_clusters()
+    assert first["startedAt"] == datetime(2026, 11, 20, 11, 0, 0, 250_000, timezone.utc)
+    assert first["now"]["at"] - first["startedAt"] == timedelta(seconds=92.75)
+    assert (first["endedAt"], second["now"]) == (None, None)
+
+
+def test_an_empty_page_is_not_the_last_one(api):
+    def page(nodes, cursor, more=True):
+        turn = {"hasNextPage": more, "endCursor": cursor}
+        return data({"viewer": {"account": {"list": {"pageInfo": turn, "nodes": nodes}}}})
+
+    api.answers = [page([], "a"), page([], "b"), page([computation(1)], None, more=False)]
+    assert len(galvo.list_computations()) == 1
+    assert [request.variables["after"] for request in api.requests] == [None, "a", "b"]
+
+
+def test_a_server_that_ignores_cursors_does_not_make_it_go_on_for_ever(api):
+    turn = {"hasNextPage": True, "endCursor": "a"}
+    same = data({"viewer": {"account": {"list": {"pageInfo": turn, "nodes": [cluster(1)]}}}})
+    api.answers = [same]
+    with pytest.raises(galvo.GalvoError, match="again and again"):
+        galvo.list_clusters()
+    assert len(api.requests) == 2
+
+
+@pytest.mark.parametrize("limit, read", [(1, [2]), (30, [31]), (150, [100, 100]), (249, [100] * 3)])
+def test_what_is_cut_off_says_so(api, limit, read):
+    api.answers = [pages_of([cluster(number) for number in range(250)])]
+    with pytest.warns(UserWarning, match=f"more than {limit} clusters") as caught:
+        clusters = galvo.list_clusters(limit=limit)
+    assert caught[0].filename == __file__
+    assert [row["number"] for row in clusters] == list(range(limit))
+    assert not clusters.complete
+    assert [request.variables["first"] for request in api.requests] == read
+
+
+@pytest.mark.parametrize("limit", [250, 251, None])
+def test_a_limit_that_is_not_reached_changes_nothing(api, limit):
+    api.answers = [pages_of([cluster(number) for number in range(250)])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert galvo.list_clusters(limit=limit).complete
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_has_to_leave_something(api, limit):
+    with pytest.raises(ValueError, match="limit"):
+        galvo.list_clusters(limit=limit)
+
+
+def test_conditions_of_clusters(api):
+    api.answers = [pages_of([])]
+    begun = datetime(2026, 11, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    galvo.list_clusters(since=begun, filter={"hasErrors": True})
+    assert api.requests[0].variables["filter"] == {
+        "hasErrors": True,
+        "startedIn": {"from": "2026-11-01T10:00:00.000+00:00"},
+    }
+    galvo.list_clusters(since=None)
+    assert api.requests[1].variables["filter"] == {}
+
+
+def test_ones_own_clusters_are_found_by_who_one_is(api):
+    api.answers = [data({"viewer": {"user": {"id": "U-7", "name": "ada"}}}), pages_of([])]
+    galvo.list_clusters(user="ada", since=None)
+    assert api.requests[1].variables["filter"] == {"users": ["U-7"]}
+
+
+def test_those_of_others_by_one_of_their_clusters(api):
+    others = [{"user": None}, *({"user": {"id": f"U-{n}", "name": f"n{n}"}} for n in range(150))]
+    myself = data({"viewer": {"user": {"id": "U-x", "name": "ada"}}})
+    api.answers = [myself, pages_of(others), pages_of(others), pages_of([])]
+    galvo.list_clusters(user="n120", since=None)
+    assert api.requests[-1].variables["filter"] == {"users": ["U-120"]}
+    api.answers = [myself, pages_of(others), pages_of(others), pages_of([])]
+    assert galvo.list_clusters(user="nobody", since=None) == []
+    assert api.requests[-1].variables["filter"] == {"users": []}
+
+
+@pytest.mark.parametrize("name", [12, "12", "C-12", SCHEDULER])
+def test_a_cluster_may_be_named_in_several_ways(api, name):
+    def answer(request):
+        if "cluster(id: $id) { id" in request.query:
+            assert request.variables == {"id": str(name)}
+            return data({"cluster": KEY})
+        assert request.variables == {"scheduler": SCHEDULER}
+        others = {**KEY, "number": 13, "schedulerId": SCHEDULER + "0"}
+        return data({"viewer": {"account": {"clusters": {"nodes": [others, KEY]}}}})
+
+    api.answers = [answer]
+    assert key_of(Server.configured(), name) == ("C-12", 12, SCHEDULER)
+
+
+@pytest.mark.parametrize(
+    "info", [{"id": SCHEDULER}, lambda: {"id": SCHEDULER, "workers": {}}], ids=["cluster", "client"]
+)
+def test_a_cluster_may_be_an_object_of_dask(api, info):
+    api.answers = [data({"viewer": {"account": {"clusters": {"nodes": [KEY]}}}})]
+    found = key_of(Server.configured(), SimpleNamespace(scheduler_info=info))
+    assert found.number == 12
+    assert api.requests[0].variables == {"scheduler": SCHEDULER}
+
+
+@pytest.mark.parametrize("name", [True, 1.5, object()])
+def test_what_is_no_cluster_is_refused(api, name):
+    with pytest.raises(TypeError, match="is needed"):
+        galvo.close(name)
+
+
+def test_a_cluster_that_is_not_there(api):
+    api.answers = [data({"cluster": None})]
+    with pytest.raises(galvo.NotFound, match="no cluster 12 in this account") as caught:
+        galvo.list_computations(12)
+    assert isinstance(caught.value, LookupError) and caught.value.code == "NOT_FOUND"
+    api.answers = [data({"viewer": {"account": {"clusters": {"nodes": []}}}})]
+    with pytest.raises(galvo.NotFound, match="has not reported"):
+        galvo.list_computations(SCHEDULER)
+
+
+def test_a_scheduler_that_has_not_reported_is_waited_for(api):
+    found = [data({"viewer": {"account": {"clusters": {"nodes": nodes}}}}) for nodes in ([], [KEY])]
+    api.answers = found
+    assert key_of(Server.configured(), SCHEDULER, patience=5).number == 12
+
+
+@pytest.mark.parametrize("arguments", [(12,), (None, 12), (12, 12)])
+def test_computations_of_a_cluster(api, arguments):
+    api.answers = [of_cluster([computation(1)])]
+    (row,) = galvo.list_computations(*arguments)
+    assert row["daskId"] == "d-1"
+    assert api.requests[1].variables == {"id": "C-12", "first": 100, "after": None}
+
+
+def test_two_clusters_are_one_too_many(api):
+    with pytest.raises(ValueError, match="two clusters"):
+        galvo.list_computations(12, 13)
+
+
+def test_lists_of_a_cluster_with_a_time_are_those_of_the_account(api):
+    api.answers = [data({"cluster": KEY}), pages_of([])]
+    since = datetime(2026, 11, 1, tzinfo=timezone.utc)
+    galvo.list_events(12, topics="scores", since=since)
+    asked = api.requests[1]
+    assert asked.variables == {
+        "topics": ["scores"],
+        "clusters": {"search": SCHEDULER},
+        "at": {"from": "2026-11-01T00:00:00.000+00:00"},
+        "first": 100,
+        "after": None,
+    }
+    assert re.search(r"\$at: TimeRange", asked.query)
+
+
+def test_a_text_that_cannot_be_decrypted_does_not_cost_the_list(api):
+    row = {
+        "at": "2026-11-20T11:00:00+00:00",
+        "cluster": {"id": "C-12", "number": 12, "name": None},
+        "type": "ValueError",
+        "message": None,
+        "key": "k",
+        "worker": None,
+    }
+    turn = {"hasNextPage": False, "endCursor": None}
+    whole = {"viewer": {"account": {"list": {"pageInfo": turn, "nodes": [row]}}}}
+    api.answers = [errors("KEY_MISSING", data=whole)]
+    found = galvo.list_exceptions()
+    assert found[0]["message"] is None
+    assert "cannot be decrypted" in found._repr_html_()
+    api.answers = [errors("KEY_MISSING", "INTERNAL", data=whole)]
+    with pytest.raises(galvo.GraphQLError):
+        galvo.list_exceptions()
+
+
+def test_what_a_notebook_shows_is_escaped(api):
+    evil = "<script>alert(1)</script>"
+    api.answers = [pages_of([cluster(1, name=evil, user={"id": "U", "name": "&<b>"})])]
+    shown = galvo.list_clusters()._repr_html_()
+    assert "<script" not in shown and "<b>" not in shown
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown and "&amp;&lt;b&gt;" in shown
+    for text in ("running", "1 min 33 s", "1,234", "50%", "~1.25 USD"):
+        assert f">{text}<" in shown
+
+
+def test_a_notebook_shows_the_first_rows_and_how_many_there_are(api):
+    api.answers = [pages_of([cluster(number) for number in range(250)])]
+    shown = galvo.list_clusters()._repr_html_()
+    assert "250 clusters; the first 20:" in shown
+    assert shown.count("<tr>") == 21
+    api.answers = [pages_of([])]
+    assert "0 clusters" in galvo.list_clusters()._repr_html_()
+
+
+@pytest.mark.parametrize("copied", [lambda r: pickle.loads(pickle.dumps(r)), copy.copy])
+def test_copies_are_plain_lists_without_the_token(api, copied):
+    api.answers = [pages_of([cluster(1)])]
+    clusters = galvo.list_clusters()
+    assert TOKEN.encode() not in pickle.dumps(clusters)
+    assert type(copied(clusters)) is list and copied(clusters) == clusters
+
+
+def test_close_says_that_the_cluster_is_to_stop(api):
+    api.answers = [data({"cluster": KEY}), data({"setDesiredState": {"cluster": {}}})]
+    assert galvo.close(12) is None
+    assert "state: STOPPED" in api.requests[1].query
+    assert api.requests[1].variables == {"id": "C-12"}
+
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    "since, begun",
+    [
+        ("7 days", "2026-11-13T12:00:00.000+00:00"),
+        ("30m", "2026-11-20T11:30:00.000+00:00"),
+        (90, "2026-11-20T11:58:30.000+00:00"),
+        (0.5, "2026-11-20T11:59:59.500+00:00"),
+        ("604800", "2026-11-13T12:00:00.000+00:00"),
+        (timedelta(hours=1), "2026-11-20T11:00:00.000+00:00"),
+        (datetime(2026, 1, 1, tzinfo=timezone.utc), "2026-01-01T00:00:00.000+00:00"),
+        (None, None),
+    ],
+)
+def test_how_long_ago(since, begun):
+    assert beginning(since, NOW) == begun
+
+
+@pytest.mark.parametrize("since", ["often", "-1s", True, float("nan"), "", [], "999999999 days"])
+def test_what_is_no_time(since):
+    with pytest.raises(ValueError):
+        beginning(since, NOW)
+
+
+def test_durations_have_the_unit_that_dask_gives_them():
+    assert span("2 minutes") == timedelta(minutes=2)
+
+
+@pytest.mark.parametrize(
+    "seconds, words",
+    [
+        (0, "0 ms"),
+        (0.0234, "23 ms"),
+        (1.25, "1.2 s"),
+        (9.97, "10 s"),
+        (59.7, "1 min"),
+        (93, "1 min 33 s"),
+        (7200, "2 h"),
+        (90_061, "1 d 1 h"),
+    ],
+)
+def test_durations_in_words(seconds, words):
+    assert in_words(seconds) == words
+
+
+def test_settings_of_the_coiled_package_serve_as_well(api):
+    api.answers = [pages_of([])]
+    with dask.config.set(
+        {"galvo": {}, "coiled.server": api.address, "coiled.token": "c-1", "coiled.workspace": "w"}
+    ):
+        galvo.list_clusters()
+    headers = api.requests[0].headers
+    assert (headers["Authorization"], headers["Galvo-Account"]) == ("Bearer c-1", "w")

@@ -1,0 +1,127 @@
+"""The command ``galvo`` of the package: what it prints is what Dask and the server know."""
+
+import os
+import re
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from galvo.command import COMMANDS
+from inquiries import ANNOUNCED, Inquiry
+from processes import clean_environment, dask_environment, wait_until
+from test_coiled_login import PASSWORD, Browser, own_galvo  # noqa: F401
+
+READER = """
+mutation { createToken(input: { label: "reader", scopes: [READ] }) { secret } }
+"""
+
+
+@pytest.fixture
+def inquiry(processes, python, galvo, request):
+    return Inquiry(processes, python, galvo, "command-" + request.node.name).work()
+
+
+def test_logs(inquiry):
+    """What is followed comes once, until the scheduler closes; a filter finds what there is."""
+    number = inquiry.told()["number"]
+    arguments = ["--interval", "0.2s", "--tail", "1000", "--filter", "is what number"]
+    following = inquiry.start("logs", number, "--follow", *arguments)
+    inquiry.announce(["later"], 40)
+    said = 2 * ANNOUNCED + 40
+
+    def numbers(log):
+        """What was said, as often as it was said: repetitions are one line."""
+        line = r"^\d.* WARNING worker .* is what number (\d+) logs in with(?: \((\d+) times\))?$"
+        found = re.findall(line, log, re.MULTILINE)
+        return [int(number) for number, times in found for _ in range(int(times or 1))]
+
+    wait_until(lambda: len(numbers(following.log())) >= said, "all lines are followed", 40)
+    found = inquiry.run("logs", number, "--filter", "IS WHAT NUMBER 39 ", "--tail", "10")
+    assert found.returncode == 0
+    assert numbers(found.stdout) == [39] * 3
+    assert inquiry.run("logs", number, "--level", "critical").stdout == ""
+    inquiry.client.call("shutdown")
+    assert following.wait(40) == 0
+    assert sorted(numbers(following.log())) == sorted([*range(ANNOUNCED)] * 2 + [*range(40)])
+    # After the cluster is gone its logs are still there.
+    told = inquiry.run("logs", "--filter", "is what number", "--tail", 500)
+    assert len(numbers(told.stdout)) == said
+
+
+def test_stop_and_watch(inquiry):
+    number = inquiry.told()["number"]
+    watching = inquiry.start("watch", number, "--interval", "0.2s")
+    watching.wait_for_log(r"^cluster .* · 2 workers, 2 threads · ")
+    asked = inquiry.run("stop", number)
+    assert (asked.returncode, inquiry.dask.dask.scheduler.is_running()) == (2, True)
+    assert "--yes" in asked.stderr
+    # A token that may only read stops nothing.
+    reader = inquiry.galvo.query(READER)["createToken"]["secret"]
+    refused = inquiry.run("stop", number, "--yes", token=reader)
+    assert refused.returncode == 1 and refused.stderr.startswith("galvo: ")
+    assert "scope `admin`" in refused.stderr
+    assert reader not in refused.stdout + refused.stderr
+    assert inquiry.dask.dask.scheduler.is_running()
+    done = inquiry.run("stop", number, "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert inquiry.dask.dask.scheduler.wait(15) == 0
+    assert watching.wait(40) == 0
+    assert "closed after" in watching.log().splitlines()[-1]
+    told = inquiry.run("clusters")
+    line = told.stdout.splitlines()[1]
+    errors = str(len(inquiry.report["errors"]))
+    assert re.search(rf"^{number} +\S+ +ada +closed .* {errors} +~\d", line), line
+    assert inquiry.galvo.token not in done.stdout + told.stdout + watching.log()
+    page = inquiry.processes.directory / "report.html"
+    assert inquiry.run("report", number, "--output", page).returncode == 0
+    assert "closed after" in page.read_text(encoding="utf-8")
+
+
+def test_login(own_galvo, processes, python):  # noqa: F811
+    """A browser activates the token; it is kept where only its owner reads it, and works."""
+    galvo, directory = own_galvo, processes.directory
+    environment = dask_environment(directory, {})
+    login = processes.start(
+        "login", [python, "-m", "galvo", "login", "--server", galvo.address], environment
+    )
+    found = login.wait_for_log(r"(http\S+/activate-token\?id=(\w+))", 60)
+    address, identifier = found.groups()
+    browser = Browser(galvo.address)
+    browser.open(address)
+    _, page = browser.submit(browser.open(address)[1], username="admin", password=PASSWORD)
+    assert identifier in page and login.is_running()
+    browser.submit(page, button={"decision": "approve"})
+    assert login.wait(30) == 0
+    file = directory / "dask" / "galvo.yaml"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    saved = yaml.safe_load(file.read_text())["galvo"]
+    assert saved["server"] == galvo.address
+    assert saved["token"].startswith(f"{identifier}-")
+    assert f"as admin, account default.\nThe token is kept in {file}." in login.log()
+    assert saved["token"] not in login.log()
+    used = subprocess.run(
+        [python, "-m", "galvo", "clusters"], env=environment, capture_output=True, text=True
+    )
+    assert (used.returncode, used.stdout) == (0, "There are no such clusters.\n")
+
+
+def test_the_server_and_the_package_have_commands_of_their_own(processes, python):
+    """No word is a command of both, and the package passes on what is the server's."""
+    binary = Path(os.environ.get("GALVO_BIN", "target/debug/galvo")).resolve()
+    told = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
+    listed = told.partition("Commands:\n")[2].partition("\n\n")[0]
+    commands = set(re.findall(r"^  (\w[\w-]*) ", listed, re.MULTILINE))
+    assert {"serve", "token", "help"} <= commands
+    assert commands.isdisjoint(COMMANDS)
+    directory = processes.directory / "bin"
+    directory.mkdir()
+    (directory / "galvo").symlink_to(binary)
+    first = Path(python).parent
+    environment = {**clean_environment(), "PATH": f"{first}{os.pathsep}{directory}"}
+    schema = subprocess.run(
+        ["galvo", "schema"], env=environment, executable=first / "galvo", capture_output=True
+    )
+    assert schema.returncode == 0
+    assert schema.stdout.startswith(b'"""') or b"type Query" in schema.stdout

@@ -1,0 +1,150 @@
+"""The documents of the Python package are true: what can run runs, the rest is well-formed."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import dask
+import pytest
+import yaml
+from accounts import cluster_id
+from conftest import settings_for
+from galvo.command import _parser
+from galvo.plugin import read_settings
+from processes import REPOSITORY, WORKLOADS, DaskCluster, dask_environment, wait_until
+from stores import member
+
+PYTHON_MD = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+PRELOAD = "/api/v2/analytics/preload"
+
+# What a script of the examples begins with: as in a notebook, one after the other.
+BEGINNING = "import dask, galvo\nif __name__ == '__main__':\n"
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def run_as_script(python, examples, directory, settings):
+    script = directory / "examples.py"
+    lines = "\n".join(examples).splitlines()
+    script.write_text(BEGINNING + "\n".join(f"    {line}" for line in lines), encoding="utf-8")
+    done = subprocess.run(
+        [python, script],
+        env=dask_environment(directory, settings),
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("python", ["newest"], indirect=True)
+def test_examples_of_the_package(galvo, processes, python):
+    seen = member(galvo, "documents")
+    settings = settings_for(seen.address, seen.token)
+    examples = blocks(PYTHON_MD, "python")
+    assert len(examples) >= 7
+    # Here and not in a notebook, what is watched is watched by the script, which would wait.
+    examples = [re.sub(r"^galvo\.watch\(.*$", "", one, flags=re.MULTILINE) for one in examples]
+    # What is looked at has been reported by then.
+    waiting = "import time\nwhile not galvo.list_clusters():\n    time.sleep(0.1)\n"
+    printed = run_as_script(
+        python, [examples[0], waiting, *examples[1:]], processes.directory, settings
+    )
+    assert "GRAPHQL_VALIDATION_FAILED" in printed
+    assert "Did my computation finish?" in (processes.directory / "report.html").read_text()
+    header = (processes.directory / "usage.csv").read_text().splitlines()[0]
+    assert header.startswith('"start"') or header.startswith("start")
+
+
+@pytest.mark.parametrize("python", ["newest"], indirect=True)
+def test_example_of_the_readme(galvo, processes, python):
+    seen = member(galvo, "readme")
+    (example,) = (one for one in blocks(README, "python") if "to_pandas" in one)
+    told = [
+        "from dask.distributed import Client\nclient = Client(n_workers=1, dashboard_address=':0')"
+    ]
+    told += ["galvo.register()\nimport time\nwhile not galvo.list_clusters():\n    time.sleep(0.1)"]
+    run_as_script(
+        python, [*told, example], processes.directory, settings_for(seen.address, seen.token)
+    )
+
+
+def test_the_rest_is_well_formed():
+    written = [yaml.safe_load(block) for block in blocks(PYTHON_MD, "yaml")]
+    assert len(written) == 4 and all(isinstance(block, dict) for block in written)
+    for block in blocks(PYTHON_MD, "python no-run"):
+        ast.parse(block)
+    commands = [line for block in blocks(PYTHON_MD, "sh") for line in block.splitlines()]
+    commands = [line.partition("#")[0].split() for line in commands if line.startswith("galvo ")]
+    assert len(commands) >= 6
+    for command in commands:
+        _parser().parse_args(command[1:])
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", PYTHON_MD):
+        assert (REPOSITORY / "docs" / link).exists(), link
+
+
+def test_what_is_kept_back_is_kept_back():
+    (written,) = (block for block in blocks(PYTHON_MD, "yaml") if "transmit" in block)
+    with dask.config.set(yaml.safe_load(written)):
+        settings = read_settings("http://galvo.example", "t-1")
+    switches = {name: value for name, value in settings.items() if name.startswith("send_")}
+    assert len(switches) == 4 and not any(switches.values())
+    assert (settings["events_allow"], settings["worker_plugin"]) == ([], False)
+    assert settings["disabled"] is False
+
+
+def test_a_local_cluster_that_is_configured_reports(galvo, processes, python):
+    """The file for LocalCluster, at another address, is all that it takes."""
+    seen = member(galvo, "configured-" + Path(python).parts[-3])
+    (configured,) = (
+        block
+        for block in blocks(PYTHON_MD, "yaml")
+        if set(yaml.safe_load(block)) == {"distributed"}
+    )
+    directory = processes.directory / "dask"
+    directory.mkdir()
+    (directory / "galvo.yaml").write_text(configured.replace("https://galvo.example", seen.address))
+    example = """
+from dask.distributed import Client, LocalCluster
+with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
+    with Client(cluster) as client:
+        assert client.submit(sum, [1, 2]).result() == 3
+        print(client.scheduler_info()["id"])
+"""
+    settings = {"galvo.token": seen.token}
+    scheduler = run_as_script(python, [example], processes.directory, settings).split()[-1]
+    assert cluster_id(seen, scheduler)
+
+
+def test_a_scheduler_of_a_gateway_reports(galvo, processes, python):
+    """The gateway puts a preload with options behind the command, whose options are not for us."""
+    seen = member(galvo, "gateway-" + Path(python).parts[-3])
+    (configured,) = (one for one in blocks(PYTHON_MD, "python no-run") if "scheduler_cmd" in one)
+    first = ast.parse(configured).body[0].value
+    command = [
+        text.replace("https://galvo.example", seen.address) for text in ast.literal_eval(first)
+    ]
+    assert command[:2] == ["dask-scheduler", "--preload"] and command[2].endswith(PRELOAD)
+    dask = DaskCluster(
+        processes,
+        python,
+        preloads=[*command[2:], WORKLOADS / "gateway.py"],
+        settings={"galvo.token": seen.token},
+        workers=0,
+        arguments=["--dg-heartbeat-period", "15"],
+    )
+    dask.scheduler.wait_for_log("the gateway beats every 15 seconds")
+    (scheduler,) = wait_until(
+        lambda: re.findall(
+            r"Scheduler-[0-9a-f-]+",
+            str(seen.query("{ viewer { account { clusters { nodes { schedulerId } } } } }")),
+        ),
+        "it reports",
+    )
+    assert scheduler

@@ -1,0 +1,282 @@
+"""What people ask from Python, in notebooks or elsewhere, is what Dask itself knows."""
+
+import json
+
+import nbformat
+import pytest
+from accounts import close_to, computation_of, error_of, moment
+from conftest import PYTHONS, settings_for
+from inquiries import ANNOUNCED, TOPICS, Inquiry
+from nbclient import NotebookClient
+from processes import WORKLOADS, Processes, dask_environment, python_named
+from stores import member
+
+
+@pytest.fixture(scope="module", params=PYTHONS)
+def shared(request, galvo, tmp_path_factory):
+    """A cluster that several tests ask about."""
+    processes = Processes(tmp_path_factory.mktemp("shared"))
+    python = python_named(request.param.upper())
+    yield Inquiry(processes, python, galvo, f"shared-{request.param}").work()
+    processes.kill_all()
+
+
+@pytest.fixture
+def inquiry(processes, python, galvo, request):
+    """A cluster that the test may close."""
+    return Inquiry(processes, python, galvo, request.node.name).work()
+
+
+def test_lists(shared):
+    """All lists of a cluster and of its account have what Dask has, all pages of them."""
+    report, row = shared.report, shared.told()
+    number = row["number"]
+    assert row["schedulerId"] == report["scheduler_id"]
+    assert (row["desiredState"], row["user"]["name"]) == ("RUNNING", "ada")
+    assert row["startedAt"] == moment(report["started_at"])
+    assert (row["now"]["workers"], row["now"]["threads"]) == (2, 2)
+    compute = sum(p["durations"].get("compute", 0) for p in report["prefixes"].values())
+    assert row["totals"]["computeSeconds"] == close_to(compute)
+    for which in ({"since": "1 hour"}, {"user": "ada"}, {"filter": {"hasErrors": True}}):
+        assert [found["id"] for found in shared.ask("list_clusters", **which)] == [row["id"]]
+    for which in ({"since": 0}, {"user": "admin"}, {"filter": {"states": ["CLOSED"]}}):
+        assert shared.ask("list_clusters", **which) == []
+
+    computations = {one["id"]: computation_of(one, report) for one in report["computations"]}
+    # Later on Dask forgets when tasks stopped that nobody needs.
+    stopped = {
+        one["id"]: computation_of(one, shared.before)["stop"]
+        for one in shared.before["computations"]
+    }
+    assert len(stopped) >= 2
+    ways = ({"mine": True}, {"cluster_id": number}, {"scheduler_id": row["id"]}, {}, {"since": 600})
+    for way in ways:
+        found = shared.ask("list_computations", **way)
+        begun = [one["startedAt"] for one in found]
+        assert begun == sorted(begun, reverse=True)
+        assert {one["cluster"]["number"] for one in found} == {number}
+        assert {one["daskId"]: one["state"] for one in found} == {
+            id_: one["state"] for id_, one in computations.items()
+        }
+        told = {one["daskId"]: one["endedAt"] for one in found}
+        assert {id_: told[id_] for id_ in stopped} == stopped
+
+    errors = {error["key"]: error_of(error, report) for error in report["errors"]}
+    names = ("at", "type", "message", "traceback", "worker")
+    for way in ({}, {"mine": True}, {"cluster_id": number, "since": None}, {"user": "ada"}):
+        found = shared.ask("list_exceptions", **way)
+        told = {error["key"]: {name: error[name] for name in names} for error in found}
+        assert told.keys() == errors.keys()
+        # The one with a password in its text leaves the scheduler without.
+        assert told.pop("log-in")["message"].endswith("password=[removed]')")
+        assert told == {key: {name: errors[key][name] for name in names} for key in told}
+    (patient,) = (error for error in found if error["key"] == "hopeless")
+    assert patient["retries"] == 2
+    assert shared.ask("list_exceptions", since=0) == []
+
+    scores = [said["number"] for _, said in shared.events("scores")]
+    assert len(scores) > ANNOUNCED
+    for way in ({"mine": True}, {"cluster_id": number}, {}, {"mine": True, "since": "1 hour"}):
+        found = shared.ask("list_events", topics="scores", **way)
+        assert sorted(event["data"]["number"] for event in found) == sorted(scores)
+        assert {event["topic"] for event in found} == {"scores"}
+    both = shared.ask("list_events", mine=True, topics=TOPICS)
+    assert len(both) > 100
+    cut = shared.client.call("ask", function="list_events", cluster_id=number, limit=101)
+    assert len(cut["rows"]) == 101
+    assert "more than 101 events" in cut["warnings"][0]
+
+
+def test_another_accounts_clusters_are_not_there(shared, galvo):
+    number = shared.told()["number"]
+    stranger = member(galvo, f"strangers-{number}").token
+    told = shared.run("logs", number, token=stranger)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr == f"galvo: there is no cluster {number} in this account\n"
+    assert shared.run("clusters", token=stranger).stdout == "There are no such clusters.\n"
+
+
+def test_graphql(shared):
+    row = shared.told()
+    query = "query ($id: ID!) { cluster(id: $id) { schedulerId } }"
+    asked = shared.ask("graphql", query=query, variables={"id": row["id"]})
+    assert asked == {"cluster": {"schedulerId": shared.report["scheduler_id"]}}
+    wrong = shared.client.call("refused", function="graphql", query="{ nothing }")
+    assert (wrong["kind"], wrong["codes"]) == ("GraphQLError", ["GRAPHQL_VALIDATION_FAILED"])
+    other = shared.client.call("refused", function="list_clusters", account="other")
+    assert (other["kind"], other["codes"]) == ("GraphQLError", ["ACCOUNT_MISMATCH"])
+
+
+def test_close_stops_the_scheduler(inquiry):
+    number = inquiry.told()["number"]
+    assert inquiry.ask("close", cluster_id=number) is None
+    assert inquiry.dask.dask.scheduler.wait(15) == 0
+    # The client does not outlive its scheduler.
+    (row,) = json.loads(inquiry.run("clusters", "--json").stdout)
+    assert (row["state"], row["desiredState"]) == ("CLOSED", "STOPPED")
+
+
+@pytest.mark.parametrize("python", ["newest"], indirect=True)
+def test_tables(inquiry):
+    """DataFrames have the rows of the lists, in their order, with types to compute with."""
+    number = inquiry.told()["number"]
+    # What does not change any more is the same however often it is read.
+    inquiry.client.call("shutdown")
+    assert inquiry.dask.dask.scheduler.wait(15) == 0
+    asked = [
+        ("list_clusters", {}),
+        ("list_computations", {"cluster_id": number}),
+        ("list_computations", {"since": "1 hour"}),
+        ("list_exceptions", {"cluster_id": number}),
+        ("list_events", {"cluster_id": number, "topics": TOPICS}),
+        ("list_events", {"cluster_id": number, "topics": TOPICS, "limit": 120}),
+        ("list_logs", {"cluster_id": number}),
+        ("list_exceptions", {"since": 0}),
+    ]
+    for function, arguments in asked:
+        tables = inquiry.client.call("tables", function=function, **arguments)
+        assert tables["arrow"] == tables["polars"]
+        assert len(tables["rows"]) == len(tables["arrow"]), function
+        for row, cells in zip(tables["rows"], tables["arrow"], strict=True):
+            for name, value in row.items():
+                if name in cells:
+                    assert value == decoded(value, cells[name]), (function, name)
+                else:
+                    # An object that is not there: none of its columns has a value.
+                    below = [cells[other] for other in cells if other.startswith(name + ".")]
+                    assert value is None and below and set(below) == {None}, (function, name)
+        assert "<script" not in tables["html"]
+    types = inquiry.client.call("tables", function="list_clusters")["types"]
+    assert types["startedAt"].startswith("datetime64[") and types["startedAt"].endswith("UTC]")
+    assert types["totals.tasks"] == "int64"
+    assert types["totals.computeSeconds"] == "float64"
+
+
+def decoded(value, cell):
+    """What stands in a column, of which lists and objects are texts of JSON."""
+    is_json = isinstance(cell, str) and not isinstance(value, str)
+    return json.loads(cell) if is_json else cell
+
+
+@pytest.mark.parametrize("shared", ["oldest"], indirect=True)
+def test_without_packages_for_tables(shared):
+    shared.told()
+    assert "pip install pandas" in shared.client.call("table_without_packages")
+
+
+def test_report(shared):
+    shared.told()
+    told = shared.client.call("report")
+    answers = told["data"]["answers"]
+    erred = len(shared.report["errors"])
+    assert answers["exceptions"]["value"] == erred
+    assert (
+        f"Did any exceptions occur? [bad]\n    {answers['exceptions']['headline']}" in told["text"]
+    )
+    compute = {
+        name: prefix["durations"].get("compute", 0)
+        for name, prefix in shared.report["prefixes"].items()
+    }
+    slowest = told["data"]["functions"][0]
+    assert slowest["prefix"] == max(compute, key=compute.get)
+    assert slowest["computeSeconds"] == close_to(max(compute.values()))
+    assert told["html"].startswith("<!DOCTYPE html>") and "<script" not in told["html"]
+
+
+NOTEBOOK = [
+    """
+from dask.distributed import Client, LocalCluster, wait
+import galvo, tasks
+
+cluster = LocalCluster(n_workers=2, threads_per_worker=1, name="laptop", dashboard_address=":0")
+client = Client(cluster)
+galvo.register()
+watch = galvo.watch(interval="200ms")
+""",
+    """
+good = client.map(tasks.square, range(20))
+bad = client.submit(tasks.fail, 3)
+wait([*good, bad])
+scheduler = client.scheduler_info()["id"]
+""",
+    """
+import time
+deadline = time.monotonic() + 30
+while len(galvo.list_exceptions(cluster_id=client)) < 1 and time.monotonic() < deadline:
+    time.sleep(0.2)
+client.shutdown()
+assert watch.wait(30), "the cluster is closed"
+""",
+    "clusters = galvo.list_clusters()\nclusters",
+    """
+frame = clusters.to_pandas()
+import json
+amounts = [sum(cost["amount"] for cost in json.loads(costs)) for costs in frame["usage.costs"]]
+cost = frame.assign(cost=amounts)
+hours = galvo.export(f"clusters/{clusters[0]['number']}/usage-hours").to_pandas()
+cost[["name", "state", "totals.tasks", "cost"]]
+""",
+    """
+failures = galvo.list_exceptions(cluster_id=scheduler).to_pandas()
+failures[["type", "message", "key"]]
+""",
+    """
+functions = galvo.export(f"clusters/{clusters[0]['number']}/functions").to_pandas()
+functions[["prefix", "computeSeconds", "tasks"]]
+""",
+    "galvo.report(scheduler)",
+    """
+print(json.dumps({
+    "scheduler": scheduler,
+    "clusters": cost[["schedulerId", "name", "state", "totals.tasksSucceeded"]].values.tolist(),
+    "cost": float(cost["cost"][0]),
+    "seconds": float(hours["usage.clusterSeconds"].sum()),
+    "failures": failures[["type", "message"]].values.tolist(),
+    "functions": functions[["prefix", "tasks", "tasksErred"]].values.tolist(),
+    "compute": functions["computeSeconds"].tolist(),
+    "last": watch.latest.data["state"],
+}))
+""",
+]
+
+
+@pytest.mark.parametrize("python", ["newest"], indirect=True)
+def test_a_notebook(galvo, processes, python, monkeypatch):
+    """It registers a cluster, runs work, and shows cost, failures and functions as DataFrames."""
+    account = member(galvo, "notebook")
+    settings = settings_for(account.address, account.token)
+    for name, value in dask_environment(processes.directory, settings).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", str(WORKLOADS))
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(text.strip()) for text in NOTEBOOK],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python"}},
+    )
+    NotebookClient(notebook, timeout=120, resources={}).execute(cwd=str(processes.directory))
+    cells = [cell.outputs for cell in notebook.cells]
+    assert not [one for outputs in cells for one in outputs if one.output_type == "error"]
+
+    def shown(number):
+        kinds = ("display_data", "execute_result")
+        return [one.data for one in cells[number] if one.output_type in kinds]
+
+    # What is watched is below the first cell; it changed while the others ran.
+    assert "cluster" in shown(0)[0]["text/html"]
+    assert "laptop" in shown(3)[0]["text/html"] and "1 cluster" in shown(3)[0]["text/html"]
+    for number in (4, 5, 6):
+        assert "<table" in shown(number)[0]["text/html"]
+    assert "Did my computation finish?" in shown(7)[0]["text/html"]
+    assert account.token not in nbformat.writes(notebook)
+
+    told = json.loads("".join(one.text for one in cells[8] if one.output_type == "stream"))
+    assert told["clusters"] == [[told["scheduler"], "laptop", "CLOSED", 20]]
+    assert told["last"] == "CLOSED"
+    # Without rates, a thread-hour is said to cost 0.05 USD.
+    assert told["cost"] == pytest.approx(told["seconds"] / 3600 * 0.05, rel=1e-3)
+    assert told["failures"] == [
+        ["ValueError", "ValueError('no station sends a reading of 3')"],
+    ]
+    assert sorted(told["functions"]) == [["fail", 0, 1], ["square", 20, 0]]
+    # Each square sleeps for 20 milliseconds.
+    assert 0.4 <= max(told["compute"]) < 5
+    assert told["compute"] == sorted(told["compute"], reverse=True)
