@@ -221,7 +221,7 @@ async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
     assert_eq!(receiver.received().len(), 9, "one message for each rule that has something to tell");
 
     // An hour later the errors are long ago; the costs are of another day, and are looked at every five minutes.
-    app.set_clock("2026-11-20T12:01:40Z");
+    app.set_clock("2026-11-20T12:00:02Z");
     app.run_jobs().await;
     assert_eq!(receiver.received().len(), 9);
     app.set_clock("2026-11-21T00:00:00Z");
