@@ -228,8 +228,8 @@ async fn every_table_is_encrypted_again_however_large() {
     };
     for statement in [
         format!(
-            "INSERT INTO log_lines (account_id, cluster_id, logged_at, id, source, level, logger, repeated, key_id, \
-             sealed) {} SELECT account_id, clusters.id, n % 7, {id}, 'worker', 'INFO', 'x', 1, 0, {blob} \
+            "INSERT INTO log_lines (account_id, cluster_id, logged_at, id, arrived_at, source, level, logger, repeated, \
+             key_id, sealed) {} SELECT account_id, clusters.id, n % 7, {id}, 0, 'worker', 'INFO', 'x', 1, 0, {blob} \
              FROM clusters, numbers",
             numbers(1_250)
         ),
@@ -420,13 +420,15 @@ async fn keys_are_rotated_and_retired_by_commands() {
             "profiles",
             "log_lines",
             "error_groups",
-            "cluster_notes"
+            "cluster_notes",
+            "alert_rules",
+            "alert_deliveries"
         ]
     );
     let (new, old) = (KeyId(after.primary()).to_string(), KeyId(first).to_string());
-    assert_eq!(table[1], [&new, "encrypts", "0", "0", "0", "0", "0", "0"]);
-    assert_eq!(table[2], [&old, "decrypts", "0", "0", "0", "0", "0", "0"]);
-    assert_eq!(table[3], ["000000000000", "not", "encrypted", "0", "0", "0", "0", "0", "0"]);
+    assert_eq!(table[1], [&new, "encrypts", "0", "0", "0", "0", "0", "0", "0", "0"]);
+    assert_eq!(table[2], [&old, "decrypts", "0", "0", "0", "0", "0", "0", "0", "0"]);
+    assert_eq!(table[3], ["000000000000", "not", "encrypted", "0", "0", "0", "0", "0", "0", "0", "0"]);
 
     for (arguments, status, message) in [
         (["key", "retire", &new], 1, "encrypts: rotate first"),

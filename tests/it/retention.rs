@@ -24,19 +24,19 @@ const AGED: [(&str, &str, &str, &str, i64); 6] = [
         "{id}, 0, 1, 1, 0, {blob}",
         30,
     ),
-    ("events", "occurred_at", "id, topic, data", "{id}, 'all', '{}'", 30),
+    ("events", "occurred_at", "id, arrived_at, topic, data", "{id}, 0, 'all', '{}'", 30),
     (
         "log_lines",
         "logged_at",
-        "id, source, level, logger, repeated, key_id, sealed",
-        "{id}, 'worker', 'INFO', 'x', 1, 0, {blob}",
+        "id, arrived_at, source, level, logger, repeated, key_id, sealed",
+        "{id}, 0, 'worker', 'INFO', 'x', 1, 0, {blob}",
         30,
     ),
     (
         "error_occurrences",
         "occurred_at",
-        "id, key, origin, retries, key_id, sealed",
-        "{id}, 'x', {origin}, 0, 0, {blob}",
+        "id, arrived_at, key, origin, retries, key_id, sealed",
+        "{id}, 0, 'x', {origin}, 0, 0, {blob}",
         365,
     ),
 ];
@@ -254,9 +254,9 @@ async fn two_servers_may_run_their_rounds_at_once() {
     };
     // One every 72 seconds, from 27 days ago: 3600 of them are younger than 30 days, the others are several batches.
     rows.run(&format!(
-        "INSERT INTO events (account_id, cluster_id, occurred_at, id, topic, data) \
+        "INSERT INTO events (account_id, cluster_id, occurred_at, id, arrived_at, topic, data) \
          WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 10000) \
-         SELECT account_id, c.id, {} - CAST(n AS BIGINT) * 72000, {id}, 'all', '' \
+         SELECT account_id, c.id, {} - CAST(n AS BIGINT) * 72000, {id}, 0, 'all', '' \
          FROM clusters c, numbers WHERE c.id = {cluster}",
         NOW - 27 * DAY + 1
     ))

@@ -41,6 +41,7 @@ const fn owners(otherwise: &str) -> [&str; 5] {
 /// what there is in an account of each of them.
 const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
     ("setDesiredState", "(cluster: <CLUSTER>, state: STOPPED) { cluster { id } }", ADMINS),
+    ("keepAlive", "(cluster: <CLUSTER>, seconds: 60) { userErrors { message } }", ADMINS),
     ("setClusterTags", "(cluster: <CLUSTER>, tags: [{ key: \"team\" }]) { userErrors { message } }", ADMINS),
     ("setClusterNotes", "(cluster: <CLUSTER>, text: \"a note\") { userErrors { message } }", ADMINS),
     ("setErrorGroupStatus", "(group: <GROUP>, status: IGNORED) { errorGroup { id } }", ADMINS),
