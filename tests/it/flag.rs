@@ -170,7 +170,7 @@ fn cases() -> Vec<(&'static str, ReportBuilder, ReportBuilder, Value)> {
             "IDLE",
             idle("idle", 1_230.0),
             idle("idle-", 1_199.0),
-            flag("00:00", 1_230.0, 1_200.0, "seconds", "There was nothing to do for 20 min."),
+            flag("00:00", 1_230.0, 1_200.0, "seconds", "There was nothing to do for 21 min."),
         ),
     ]
 }
