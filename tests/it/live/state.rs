@@ -103,7 +103,8 @@ async fn a_filter_and_identifiers_choose_clusters() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     // Without workers it would be starting.
-    let report = |name: &str, sequence, tasks| report(name, sequence, tasks).with("/cluster/totals/workers", 2);
+    let report =
+        |name: &str, sequence, tasks| report(name, sequence, tasks).with("/cluster/totals/workers", 2);
     let number = ada.reported(&report("one", 1, 1).build()).await;
     let id =
         ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
