@@ -1,0 +1,497 @@
+"""From a cluster dump to the history of a cluster."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from distributed.comm import get_address_host
+from distributed.utils import key_split
+
+from galvo.client import quantities
+from galvo.importing.dump import Dump, Event, Fields, moment_of, number_of, text_of
+from galvo.importing.history import History, Item
+from galvo.importing.log_lines import Line, Zone, presentable
+from galvo.plugin.errors import describe_error
+from galvo.plugin.events import LOG_TOPIC, TOPIC_LENGTH, _most_specific, sized_copy
+from galvo.plugin.logs import LEVEL_LENGTH, LOGGER_LENGTH
+from galvo.plugin.samples import SUMMED, measure_worker
+from galvo.plugin.scrub import scrub
+from galvo.plugin.values import (
+    ADDRESS_LENGTH,
+    NAME_LENGTH,
+    STATES,
+    TYPE_LENGTH,
+    count,
+    cut,
+    dumps,
+    duration,
+    identifier,
+    moment,
+)
+from galvo.plugin.workers import CLIENT_LENGTH
+
+KIND = "cluster dump"
+# A group or a prefix as Dask shows it where it stands in something else.
+GROUP = re.compile(r"<(.+?): (?:[a-z-]+: \d+(?:, )?)*>\Z", re.DOTALL)
+START = re.compile(r"\s*Start worker at:\s*(\S+)")
+# States of tasks that are over, as Dask itself has it.
+DONE = ("memory", "released", "forgotten")
+STATES_IN_SAMPLES = (
+    "processing", "waiting", "queued", "no-worker", "memory", "erred", "released"
+)  # fmt: skip
+DEPENDENCIES, TYPES, ACTIONS, TYPE_NAME_LENGTH = 1000, 100, 100, 512
+# Copies of an event have times that are hardly apart, in seconds.
+SAME_TIME = 1.0
+# Between the calendar's beginning, from which identifiers of clients count, and 1970.
+GREGORIAN_SECONDS = 12_219_292_800
+
+
+def tell(dump: Dump, history: History) -> None:
+    """Puts all that the dump tells into the history."""
+    _Teller(dump, history).tell()
+
+
+class _Teller:
+    def __init__(self, dump: Dump, history: History):
+        self._dump = dump
+        self._history = history
+        self._ids = history.ids
+        history.lasts(float(dump.scheduler["started"]), dump.latest)
+        self._workers: dict[str, Item] = {}  # by address
+        self._zones: dict[str, Zone] = {}
+        self._group_ids = {name: self._ids.of("group", name) for name in dump.groups}
+
+    def tell(self) -> None:
+        history, dump = self._history, self._dump
+        self._tell_workers()
+        self._tell_clients()
+        self._tell_groups()
+        self._tell_errors()
+        self._tell_samples()
+        self._tell_events()
+        self._tell_logs()
+        self._tell_cluster()
+        history.notes.append(
+            "a dump has no computations, spans, profiles or code, and no time of its own: the"
+            " cluster ends with the last moment in it"
+        )
+        if not dump.is_complete:
+            history.notes.append(
+                f"it has the last {dump.transitions:,} transitions, not all: tasks that were"
+                " released or forgotten are counted as done, and retries are not all counted"
+            )
+        if dump.silent:
+            history.notes.append(
+                f"{quantities.count(dump.silent, 'workers')} did not answer when the dump was made,"
+                " so that there are no logs of them"
+            )
+
+    # Workers and clients.
+
+    def _tell_workers(self) -> None:
+        history, dump = self._history, self._dump
+        versions = dump.versions.get("workers")
+        versions = versions if isinstance(versions, dict) else {}
+        arrivals = {
+            event.topic: event.at
+            for event in dump.events
+            if _action(event) == "add-worker" and "://" in event.topic
+        }
+        guessed = 0
+        for address, told in dump.workers.items():
+            lines = [line for line in dump.lines.get(address, ()) if isinstance(line, Line)]
+            zone = Zone.of(lines, history.started_at, history.ended_at)
+            self._zones[address] = zone
+            started_at = arrivals.get(address) or self._start_of(address, lines, zone)
+            guessed += started_at is None
+            started_at = history.within(started_at or history.started_at)
+            threads, limit = count(number_of(told.get("nthreads"))), told.get("memory_limit")
+            limit = count(limit) if isinstance(limit, int) and limit > 0 else None
+            name = told.get("name")
+            worker = {
+                "id": self._id_of(address, told),
+                "name": cut(name if isinstance(name, (str, int)) else address, ADDRESS_LENGTH),
+                "address": cut(address, ADDRESS_LENGTH),
+                "host": _host(address),
+                "environment_id": history.environment(_versions(versions.get(address))),
+                "threads": threads,
+                "memory_limit_bytes": limit,
+                "started_at": started_at,
+            }
+            if history.add("workers", worker):
+                self._workers[address] = worker
+                history.hours.worker(started_at, history.ended_at, threads, limit)
+        threads = 0
+        history.add("thread_history", {"at": history.started_at, "threads": 0})
+        for worker in sorted(self._workers.values(), key=lambda worker: worker["started_at"]):
+            threads += worker["threads"]
+            # Two changes at one moment would be taken for one.
+            before = history.sections["thread_history"][-1]
+            at = max(worker["started_at"], before["at"] + 1e-6)
+            history.add("thread_history", {"at": at, "threads": threads})
+        if guessed:
+            history.notes.append(
+                f"of {quantities.count(guessed, 'workers')} it is not known when they came: they"
+                " are told to be there from the start of the scheduler"
+            )
+        gone = len(arrivals.keys() - dump.workers.keys())
+        if gone:
+            history.notes.append(
+                f"{quantities.count(gone, 'workers')} had left, of which there is nothing but events"
+            )
+
+    def _id_of(self, address: str, told: Fields) -> str:
+        known = identifier(text_of(told.get("server_id")).rpartition("Worker-")[2])
+        return known or self._ids.of("worker", address)
+
+    def _start_of(self, address: str, lines: list[Line], zone: Zone) -> float | None:
+        """When the worker came, as far as the worker itself remembers."""
+        for line in lines:  # the newest first
+            found = START.match(line.message)
+            if found and found[1] == address:
+                return line.clock - zone.seconds
+        known = [line.clock - zone.seconds for line in lines[-1:]]
+        known += [self._dump.stories[address]] if address in self._dump.stories else []
+        return min(known) if known else None
+
+    def _tell_clients(self) -> None:
+        history, clients = self._history, self._dump.clients
+        came: dict[str, float] = {}
+        left: dict[str, float] = {}
+        for event in self._dump.events:
+            action = _action(event)
+            if action in ("add-client", "remove-client"):
+                client = text_of(event.message.get("client")) or event.topic
+                if client not in ("all", "fire-and-forget"):
+                    (came if action == "add-client" else left).setdefault(client, event.at)
+        for client in {**dict.fromkeys(came), **dict.fromkeys(clients)}:
+            seen = moment_of(clients.get(client, {}).get("last_seen")) or history.ended_at
+            connected_at = history.within(came.get(client) or _made_at(client) or seen)
+            item = {"id": cut(client, CLIENT_LENGTH), "connected_at": connected_at}
+            if client not in clients and client in left:
+                item["disconnected_at"] = max(left[client], connected_at)
+            history.add("clients", item)
+
+    # Tasks.
+
+    def _tell_groups(self) -> None:
+        history, dump, ids = self._history, self._dump, self._group_ids
+        erred = Counter(task["group_key"] for task in dump.erred)
+        for name, group in dump.groups.items():
+            states = _counts(group.get("states"))
+            tasks = sum(states.values())
+            succeeded = dump.succeeded[name]
+            if not dump.is_complete:
+                succeeded = max(succeeded, sum(states.get(state, 0) for state in DONE))
+            started_at, stopped_at = moment_of(group.get("start")), moment_of(group.get("stop"))
+            durations = _durations(group.get("all_durations"))
+            item = {
+                "id": ids[name],
+                "name": cut(name, NAME_LENGTH),
+                "prefix": cut(_name_in(group.get("prefix")) or key_split(name), NAME_LENGTH),
+                "first_seen_at": history.within(started_at or history.ended_at),
+                "started_at": started_at,
+                "stopped_at": stopped_at,
+                "states": {state: number for state, number in states.items() if number},
+                "tasks": count(tasks),
+                "tasks_succeeded": count(max(succeeded, states.get("memory", 0))),
+                "tasks_erred": erred[name],
+                "tasks_blamed": count(dump.blamed[name]),
+                "tasks_retried": count(dump.retried[name]),
+                "durations": durations,
+                "bytes": count(number_of(group.get("nbytes_total"))),
+                "types": sorted(_texts(group.get("types"), TYPES, TYPE_NAME_LENGTH)),
+                "dependencies": [
+                    ids[on]
+                    for on in map(_name_in, _list(group.get("dependencies"))[:DEPENDENCIES])
+                    if on in ids and on != name
+                ],
+            }
+            if not history.sends("task_groups"):
+                history.receipt.withhold("tasks")
+            else:
+                history.add("task_groups", item)
+            # What all of its tasks took is known, and when the last one of them stopped.
+            history.hours.tasks(
+                history.within(stopped_at or history.ended_at),
+                item["prefix"],
+                compute=durations.get("compute", 0.0),
+                transfer=durations.get("transfer", 0.0),
+                tasks=item["tasks_succeeded"],
+                erred=item["tasks_erred"],
+                retries=item["tasks_retried"],
+                nbytes=item["bytes"],
+            )
+            history.count_tasks(item)
+
+    def _tell_errors(self) -> None:
+        history, dump = self._history, self._dump
+        for task in dump.erred:
+            key, group = str(task["key"]), task["group_key"]
+            places = _texts(task.get("erred_on"), 1, ADDRESS_LENGTH)
+            worker = self._workers.get(places[0]) if places else None
+            # Never the exception itself, which would have to be opened to be read.
+            said = {name: text_of(task.get(name)) for name in ("exception_text", "traceback_text")}
+            described = describe_error(
+                {**said, "worker": places[0] if places else None}, history.receipt.sends("code")
+            )
+            if not described["message"] and "KilledWorker" in text_of(task.get("exception")):
+                times = count(number_of(task.get("suspicious")))
+                described["type"], described["origin"] = "KilledWorker", "dask"
+                described["message"] = f"{times} workers died that were running {key}"
+            stopped_at = moment_of(dump.groups.get(group, {}).get("stop"))
+            at = history.within(dump.erred_at.get(key) or stopped_at or history.ended_at)
+            item = {
+                "id": self._ids.at(at, "error", key),
+                "at": at,
+                "key": cut(key, NAME_LENGTH),
+                "task_group_id": self._group_ids.get(group),
+                **described,
+                "retries": count(dump.retries[key]),
+                "worker_id": None if worker is None else worker["id"],
+            }
+            history.totals["errors"] += 1
+            history.hours.error(at)
+            if history.sends("errors", item):
+                history.add("errors", item)
+            else:
+                history.receipt.withhold(f"{item['origin']}_errors")
+
+    # What was measured and logged.
+
+    def _tell_samples(self) -> None:
+        history, dump = self._history, self._dump
+        all_own = []
+        for address, worker in self._workers.items():
+            told = dump.workers[address]
+            metrics = _measure(told, worker["memory_limit_bytes"])
+            if metrics:
+                all_own.append(metrics)
+                at = history.within(moment_of(told.get("last_seen")) or history.ended_at)
+                history.add("samples", {"at": at, "metrics": metrics, "worker_id": worker["id"]})
+        workers = list(self._workers.values())
+        limits = [worker["memory_limit_bytes"] for worker in workers]
+        whole: dict[str, float] = {
+            "workers": len(workers),
+            "threads": sum(worker["threads"] for worker in workers),
+        }
+        if limits and all(limits):
+            whole["memory_limit_bytes"] = sum(limits)
+        for name in SUMMED:
+            values = [own[name] for own in all_own if name in own]
+            if values and len(values) == len(workers):
+                whole[name] = sum(values)
+        states = [_counts(group.get("states")) for group in dump.groups.values()]
+        for state in STATES_IN_SAMPLES:
+            name = "tasks_" + state.replace("-", "_")
+            whole[name] = count(sum(counts.get(state, 0) for counts in states))
+        history.add("samples", {"at": history.ended_at, "metrics": whole})
+
+    def _tell_events(self) -> None:
+        history, allowed = self._history, self._history.settings["events_allow"]
+        for event, topics in _without_copies(self._dump.events):
+            if not history.sends("events") or not ("*" in allowed or set(topics) & set(allowed)):
+                history.receipt.withhold("events")
+                continue
+            data, _ = sized_copy(event.message, history.receipt.sends("code"))
+            address = data.get("worker") if isinstance(data, dict) else None
+            topic = _most_specific(topics)[0]
+            worker = self._workers.get(topic if "://" in topic else text_of(address))
+            history.add(
+                "events",
+                {
+                    "id": self._ids.at(event.at, "event", topic, dumps(data)),
+                    "at": event.at,
+                    "topic": cut(scrub(topic), TOPIC_LENGTH),
+                    "worker_id": None if worker is None else worker["id"],
+                    "data": data,
+                },
+            )
+
+    def _tell_logs(self) -> None:
+        history, receipt = self._history, self._history.receipt
+        timeless, doubtful = 0, 0
+        for address, lines in self._dump.lines.items():
+            worker, zone = self._workers.get(address), self._zones.get(address)
+            if zone is None:
+                known = [line for line in lines if isinstance(line, Line)]
+                zone = Zone.of(known, history.started_at, history.ended_at)
+            doubtful += not zone.certain
+            for number, line in enumerate(reversed(lines)):
+                if not isinstance(line, Line):
+                    timeless += 1
+                    continue
+                if not history.sends("logs"):
+                    receipt.withhold("logs")
+                    continue
+                at = moment(line.clock - zone.seconds) or history.started_at
+                history.add(
+                    "logs",
+                    {
+                        "id": self._ids.at(at, "log", address, number),
+                        "at": at,
+                        "source": "worker",
+                        "worker_id": None if worker is None else worker["id"],
+                        "worker": cut(address, ADDRESS_LENGTH),
+                        "level": cut(line.level, LEVEL_LENGTH),
+                        "logger": cut(line.logger, LOGGER_LENGTH),
+                        "message": presentable(line.message, receipt.sends("code")),
+                        "repeated": 1,
+                    },
+                )
+        if timeless:
+            history.notes.append(f"{quantities.count(timeless, 'lines')} of logs do not say when they were written, and are"
+                " left out")
+        if doubtful:
+            history.notes.append(
+                f"the logs of {quantities.count(doubtful, 'workers')} do not tell the time zone: it is taken to be"
+                " that of this machine, or else the one closest to UTC in which they fit"
+            )
+
+    # The whole.
+
+    def _tell_cluster(self) -> None:
+        history, dump = self._history, self._dump
+        workers = list(self._workers.values())
+        threads = sum(worker["threads"] for worker in workers)
+        limits = [worker["memory_limit_bytes"] for worker in workers]
+        used = [_metrics(dump.workers[address]).get("memory") for address in self._workers]
+        address = text_of(dump.scheduler.get("address"))
+        history.cluster = {
+            "address": cut(address, ADDRESS_LENGTH) or None,
+            "environment_id": history.environment(_versions(dump.versions.get("scheduler"))),
+            "workers": len(workers),
+            "threads": threads,
+            "memory_limit_bytes": sum(limits) if limits and all(limits) else None,
+            "memory_used_bytes": count(sum(map(number_of, used))),
+        }
+        lasted = [history.ended_at - worker["started_at"] for worker in workers]
+        offered = sum(w["threads"] * seconds for w, seconds in zip(workers, lasted))
+        history.totals.update(
+            thread_seconds=offered,
+            workers=len(workers),
+            peak_workers=len(workers),
+            peak_threads=threads,
+        )
+
+
+def _without_copies(events: list[Event]) -> Iterator[tuple[Event, list[str]]]:
+    """Events with their topics; what was logged under several is there several times."""
+    found: dict[tuple[float, str], tuple[Event, list[str]]] = {}
+    alike: dict[tuple[str, str], list[float]] = {}
+    for event in events:
+        if event.topic != LOG_TOPIC:
+            text = dumps(sized_copy(event.message, True)[0])
+            found.setdefault((event.at, text), (event, []))[1].append(event.topic)
+            if event.topic != "all":
+                alike.setdefault((event.topic, text), []).append(event.at)
+    for event, topics in sorted(found.values(), key=lambda one: one[0].at):
+        if topics == ["all"] and _is_copy_for_all(event, alike):
+            continue
+        yield event, topics
+
+
+def _is_copy_for_all(event: Event, alike: Mapping[tuple[str, str], list[float]]) -> bool:
+    """Whether it is what a worker or client was told, with whom it is about added."""
+    message = event.message
+    if not isinstance(message, dict):
+        return False
+    for name, whom in message.items():
+        if isinstance(whom, str) and "action" in message:
+            rest = {key: item for key, item in message.items() if key != name}
+            times = alike.get((whom, dumps(sized_copy(rest, True)[0])), ())
+            if any(abs(at - event.at) < SAME_TIME for at in times):
+                return True
+    return False
+
+
+def _action(event: Event) -> str:
+    return text_of(event.message.get("action")) if isinstance(event.message, dict) else ""
+
+
+def _made_at(client: str) -> float | None:
+    """When a client was made, which its identifier tells by the client's clock."""
+    try:
+        made = uuid.UUID(client[-36:])
+    except ValueError:
+        return None
+    return moment(made.time / 1e7 - GREGORIAN_SECONDS) if made.version == 1 else None
+
+
+def _measure(told: Fields, limit: int | None) -> dict[str, float]:
+    """What a worker told with its last heartbeat."""
+    metrics = _metrics(told)
+    nbytes = number_of(told.get("nbytes"))
+    if not metrics:
+        return {}
+    try:
+        measured = measure_worker(
+            SimpleNamespace(metrics=metrics, memory_limit=limit, nbytes=nbytes)
+        )
+    except (AttributeError, TypeError, ValueError, OverflowError):  # nothing that Dask tells
+        return {}
+    return {name: value for name, value in measured.items() if abs(value) < 2**53}
+
+
+def _metrics(told: Fields) -> Fields:
+    """Numbers and maps of numbers, and nothing else."""
+    metrics = told.get("metrics")
+    kept: Fields = {}
+    for name, value in metrics.items() if isinstance(metrics, dict) else ():
+        if isinstance(value, dict):
+            kept[name] = {k: number_of(v) for k, v in value.items() if isinstance(k, str)}
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            kept[name] = value
+    return kept
+
+
+def _versions(value: Any) -> Fields | None:
+    """What ``get_versions`` described, in which everything is a text."""
+    if not isinstance(value, dict):
+        return None
+    return {
+        part: {
+            k: v for k, v in value[part].items() if isinstance(k, str) and isinstance(v, str)
+        }
+        for part in ("host", "packages")
+        if isinstance(value.get(part), dict)
+    }
+
+
+def _counts(states: Any) -> dict[str, int]:
+    known = states.items() if isinstance(states, dict) else ()
+    return {state: count(number_of(number)) for state, number in known if state in STATES}
+
+
+def _durations(value: Any) -> dict[str, float]:
+    known = list(value.items())[:ACTIONS] if isinstance(value, dict) else ()
+    return {
+        cut(action, TYPE_LENGTH): duration(float(number_of(seconds)))
+        for action, seconds in known
+        if isinstance(action, str)
+    }
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _texts(value: Any, most: int, length: int) -> list[str]:
+    return [cut(text, length) for text in _list(value) if isinstance(text, str)][:most]
+
+
+def _name_in(shown: Any) -> str | None:
+    found = GROUP.match(text_of(shown)[: NAME_LENGTH + 1000])
+    return found[1] if found else None
+
+
+def _host(address: str) -> str | None:
+    try:
+        return cut(get_address_host(address), ADDRESS_LENGTH)
+    except (ValueError, TypeError, KeyError):
+        return None
