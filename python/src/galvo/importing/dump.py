@@ -66,6 +66,8 @@ class Dump:
         repeated, as far as the log of transitions goes back.
     retries, erred_at:
         Failed attempts of tasks, and when tasks failed, by the text of their keys.
+    first_seen:
+        When the first task of each group moved, as far as the log goes back.
     transitions:
         How many transitions the log has. The scheduler tells how many there were.
     lines:
@@ -91,6 +93,7 @@ class Dump:
         self.retried: Counter[str] = Counter()
         self.retries: Counter[str] = Counter()
         self.erred_at: dict[str, float] = {}
+        self.first_seen: dict[str, float] = {}
         self.transitions = 0
         self.events: list[Event] = []
         self.lines: dict[str, list[Line | str]] = {}
@@ -172,8 +175,11 @@ class Dump:
             if not remembered:
                 # Dask begins another group when the name is used again.
                 del self._remembered[group], self.succeeded[group], self.retried[group]
+                self.first_seen.pop(group, None)
             return
         remembered.add(text)
+        if at is not None:
+            self.first_seen.setdefault(group, at)
         if finish == "memory":
             self.succeeded[group] += 1
         elif finish == "erred" and at is not None:

@@ -117,7 +117,7 @@ class _Teller:
                 "id": self._id_of(address, told),
                 "name": cut(name if isinstance(name, (str, int)) else address, ADDRESS_LENGTH),
                 "address": cut(address, ADDRESS_LENGTH),
-                "host": _host(address),
+                "host": host_of(address),
                 "environment_id": history.environment(_versions(versions.get(address))),
                 "threads": threads,
                 "memory_limit_bytes": limit,
@@ -190,11 +190,12 @@ class _Teller:
                 succeeded = max(succeeded, sum(states.get(state, 0) for state in DONE))
             started_at, stopped_at = moment_of(group.get("start")), moment_of(group.get("stop"))
             durations = _durations(group.get("all_durations"))
+            seen = [at for at in (dump.first_seen.get(name), started_at) if at is not None]
             item = {
                 "id": ids[name],
                 "name": cut(name, NAME_LENGTH),
                 "prefix": cut(_name_in(group.get("prefix")) or key_split(name), NAME_LENGTH),
-                "first_seen_at": history.within(started_at or history.ended_at),
+                "first_seen_at": history.within(min(seen, default=history.ended_at)),
                 "started_at": started_at,
                 "stopped_at": stopped_at,
                 "states": {state: number for state, number in states.items() if number},
@@ -490,7 +491,8 @@ def _name_in(shown: Any) -> str | None:
     return found[1] if found else None
 
 
-def _host(address: str) -> str | None:
+def host_of(address: str) -> str | None:
+    """The host in an address of Dask's."""
     try:
         return cut(get_address_host(address), ADDRESS_LENGTH)
     except (ValueError, TypeError, KeyError):

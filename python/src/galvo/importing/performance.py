@@ -18,6 +18,7 @@ from galvo.client.errors import NotImportable
 from galvo.importing.artefact import MEBIBYTE, Artefact
 from galvo.importing.bokeh import Page, columns_in, lines_of, text_in
 from galvo.importing.dump import group_of, key_of
+from galvo.importing.dump_history import host_of
 from galvo.importing.history import History, Item
 from galvo.importing.log_lines import Line, Zone, presentable
 from galvo.plugin.logs import LEVEL_LENGTH, LOGGER_LENGTH
@@ -173,6 +174,7 @@ class _Teller:
                 "id": history.ids.of("worker", address),
                 "name": cut(address, ADDRESS_LENGTH),
                 "address": cut(address, ADDRESS_LENGTH),
+                "host": host_of(address),
                 "threads": len(own),
                 "started_at": history.started_at,
             }
