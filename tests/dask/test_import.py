@@ -31,7 +31,7 @@ query ($id: ID!) { cluster(id: $id) {
 
 
 class Artefacts:
-    """The files of one release of Dask, what it knew of the same work, and a server to import to."""
+    """Files of one release of Dask, what it knew of the same work, and a server to import to."""
 
     def __init__(self, role, galvo, directory):
         self.directory = directory
@@ -112,8 +112,7 @@ def test_a_cluster_dump(artefacts, name):
                 for action, spent in group["durations"].items()
             },
             "states": {
-                state.upper().replace("-", "_"): number
-                for state, number in group["states"].items()
+                state.upper().replace("-", "_"): number for state, number in group["states"].items()
             },
             "start": moment(group["start"] or None),
             "stop": moment(group["stop"] or None),

@@ -25,7 +25,7 @@ def total(*numbers):
 
 def measure(reading):
     if reading == 3:
-        raise ValueError("no station sends a reading of %d, password=sesame" % reading)
+        raise ValueError(f"no station sends a reading of {reading}, password=sesame")
     return reading
 
 

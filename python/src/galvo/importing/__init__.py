@@ -12,13 +12,13 @@ import contextlib
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import dask
 
 from galvo.client.errors import GraphQLError, NotImportable
 from galvo.client.server import Server
-from galvo.importing import dump_history, performance
+from galvo.importing import dump_history, performance_history
 from galvo.importing.artefact import Artefact
 from galvo.importing.delivery import Delivery
 from galvo.importing.dump import Dump
@@ -95,7 +95,7 @@ class Imported:
 
 
 def import_file(
-    path: Union[str, Path],
+    path: str | Path,
     name: str | None = None,
     account: str | None = None,
     *,
@@ -177,8 +177,8 @@ def read(path: Path, name: str | None = None) -> History:
         settings = _settings()
         shown = name or path.name
         if artefact.beginning.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
-            history = History(performance.KIND, shown, artefact.digest, settings)
-            performance.tell(PerformanceReport(artefact), history)
+            history = History(performance_history.KIND, shown, artefact.digest, settings)
+            performance_history.tell(PerformanceReport(artefact), history)
         elif artefact.beginning:
             history = History(dump_history.KIND, shown, artefact.digest, settings)
             dump_history.tell(Dump.read(artefact), history)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from galvo.client.errors import GalvoError, RequestRefused
 from galvo.client.server import Server

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgpack
 import yaml
-from distributed.utils import key_split_group
 
 from galvo.client.errors import NotImportable
 from galvo.importing.artefact import MEBIBYTE, Artefact
+from galvo.importing.dump_events import Event
+from galvo.importing.values import Fields, group_of, key_of, moment_of, text_of
 from galvo.importing.log_lines import Line
 from galvo.importing.selection import WHOLE, Each, Items, Packed, Places, Plain
-from galvo.plugin.values import moment
 from galvo.plugin.workers import FIRE_AND_FORGET
 
 # A task as Dask shows it where it stands in something else.
@@ -34,17 +34,6 @@ BROKEN = (
     ValueError, TypeError, OverflowError, RecursionError, MemoryError, EOFError,
     msgpack.UnpackException, yaml.YAMLError,
 )  # fmt: skip
-
-Key = Any  # of a task: a text, or a tuple
-Fields = dict[str, Any]
-
-
-class Event(NamedTuple):
-    """Something that was logged with ``log_event``, under one of its topics."""
-
-    at: float
-    topic: str
-    message: Any
 
 
 class Dump:
@@ -238,37 +227,6 @@ class Dump:
                 self.stories[address] = at
 
 
-def text_of(value: Any) -> str:
-    """The value if it is a text, or else an empty one."""
-    return value if isinstance(value, str) else ""
-
-
-def number_of(value: Any) -> float:
-    """The value if it is a number, or else nothing."""
-    return value if isinstance(value, (int, float)) and value == value else 0
-
-
-def moment_of(value: Any) -> float | None:
-    """The value if it is a moment in seconds since 1970."""
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
-    return moment(value) if known else None
-
-
-def key_of(value: Any, depth: int = 0) -> Key:
-    """The key of a task, of which a file has a list where it was a tuple."""
-    if isinstance(value, (list, tuple)) and depth < 3:
-        return tuple(key_of(item, depth + 1) for item in value[:50])
-    return value if isinstance(value, (str, int, float)) else type(value).__name__
-
-
-def group_of(key: Key) -> str:
-    """The name of the group that Dask puts a task of this key into."""
-    try:
-        return str(key_split_group(key))
-    except (IndexError, AttributeError, TypeError, ValueError):
-        return "Other"
-
-
 def _whole(names: str) -> Fields:
     return dict.fromkeys(names.split(), WHOLE)
 
@@ -295,4 +253,4 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 def _read_yaml(artefact: Artefact) -> Any:
-    return yaml.load(artefact.text(MOST_YAML), Loader=_Loader)  # noqa: S506
+    return yaml.load(artefact.text(MOST_YAML), Loader=_Loader)

@@ -3,52 +3,55 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from types import SimpleNamespace
-from typing import Any
 
-from distributed.comm import get_address_host
 from distributed.utils import key_split
 
 from galvo.client import quantities
-from galvo.importing.dump import Dump, Event, Fields, moment_of, number_of, text_of
+from galvo.importing.dump import Dump
+from galvo.importing.dump_events import action_of, without_copies
+from galvo.importing.values import (
+    Fields,
+    counts_of,
+    durations_of,
+    host_of,
+    list_of,
+    made_at,
+    measured,
+    metrics_of,
+    moment_of,
+    name_in,
+    number_of,
+    text_of,
+    texts_of,
+    versions_of,
+)
 from galvo.importing.history import History, Item
 from galvo.importing.log_lines import Line, Zone, presentable
 from galvo.plugin.errors import describe_error
-from galvo.plugin.events import LOG_TOPIC, TOPIC_LENGTH, _most_specific, sized_copy
+from galvo.plugin.events import TOPIC_LENGTH, most_specific, sized_copy
 from galvo.plugin.logs import LEVEL_LENGTH, LOGGER_LENGTH
-from galvo.plugin.samples import SUMMED, measure_worker
+from galvo.plugin.samples import SUMMED
 from galvo.plugin.scrub import scrub
 from galvo.plugin.values import (
     ADDRESS_LENGTH,
     NAME_LENGTH,
-    STATES,
-    TYPE_LENGTH,
     count,
     cut,
     dumps,
-    duration,
     identifier,
     moment,
 )
 from galvo.plugin.workers import CLIENT_LENGTH
 
 KIND = "cluster dump"
-# A group or a prefix as Dask shows it where it stands in something else.
-GROUP = re.compile(r"<(.+?): (?:[a-z-]+: \d+(?:, )?)*>\Z", re.DOTALL)
 START = re.compile(r"\s*Start worker at:\s*(\S+)")
 # States of tasks that are over, as Dask itself has it.
 DONE = ("memory", "released", "forgotten")
 STATES_IN_SAMPLES = (
     "processing", "waiting", "queued", "no-worker", "memory", "erred", "released"
 )  # fmt: skip
-DEPENDENCIES, TYPES, ACTIONS, TYPE_NAME_LENGTH = 1000, 100, 100, 512
-# Copies of an event have times that are hardly apart, in seconds.
-SAME_TIME = 1.0
-# Between the calendar's beginning, from which identifiers of clients count, and 1970.
-GREGORIAN_SECONDS = 12_219_292_800
+DEPENDENCIES, TYPES, TYPE_NAME_LENGTH = 1000, 100, 512
 
 
 def tell(dump: Dump, history: History) -> None:
@@ -100,7 +103,7 @@ class _Teller:
         arrivals = {
             event.topic: event.at
             for event in dump.events
-            if _action(event) == "add-worker" and "://" in event.topic
+            if action_of(event) == "add-worker" and "://" in event.topic
         }
         guessed = 0
         for address, told in dump.workers.items():
@@ -113,12 +116,12 @@ class _Teller:
             threads, limit = count(number_of(told.get("nthreads"))), told.get("memory_limit")
             limit = count(limit) if isinstance(limit, int) and limit > 0 else None
             name = told.get("name")
-            worker = {
+            worker: Item = {
                 "id": self._id_of(address, told),
                 "name": cut(name if isinstance(name, (str, int)) else address, ADDRESS_LENGTH),
                 "address": cut(address, ADDRESS_LENGTH),
                 "host": host_of(address),
-                "environment_id": history.environment(_versions(versions.get(address))),
+                "environment_id": history.environment(versions_of(versions.get(address))),
                 "threads": threads,
                 "memory_limit_bytes": limit,
                 "started_at": started_at,
@@ -142,7 +145,7 @@ class _Teller:
         gone = len(arrivals.keys() - dump.workers.keys())
         if gone:
             history.notes.append(
-                f"{quantities.count(gone, 'workers')} had left, of which there is nothing but events"
+                f"{quantities.count(gone, 'workers')} had left, of which there are only events"
             )
 
     def _id_of(self, address: str, told: Fields) -> str:
@@ -164,14 +167,14 @@ class _Teller:
         came: dict[str, float] = {}
         left: dict[str, float] = {}
         for event in self._dump.events:
-            action = _action(event)
+            action = action_of(event)
             if action in ("add-client", "remove-client"):
                 client = text_of(event.message.get("client")) or event.topic
                 if client not in ("all", "fire-and-forget"):
                     (came if action == "add-client" else left).setdefault(client, event.at)
         for client in {**dict.fromkeys(came), **dict.fromkeys(clients)}:
             seen = moment_of(clients.get(client, {}).get("last_seen")) or history.ended_at
-            connected_at = history.within(came.get(client) or _made_at(client) or seen)
+            connected_at = history.within(came.get(client) or made_at(client) or seen)
             item = {"id": cut(client, CLIENT_LENGTH), "connected_at": connected_at}
             if client not in clients and client in left:
                 item["disconnected_at"] = max(left[client], connected_at)
@@ -183,18 +186,18 @@ class _Teller:
         history, dump, ids = self._history, self._dump, self._group_ids
         erred = Counter(task["group_key"] for task in dump.erred)
         for name, group in dump.groups.items():
-            states = _counts(group.get("states"))
+            states = counts_of(group.get("states"))
             tasks = sum(states.values())
             succeeded = dump.succeeded[name]
             if not dump.is_complete:
                 succeeded = max(succeeded, sum(states.get(state, 0) for state in DONE))
             started_at, stopped_at = moment_of(group.get("start")), moment_of(group.get("stop"))
-            durations = _durations(group.get("all_durations"))
+            durations = durations_of(group.get("all_durations"))
             seen = [at for at in (dump.first_seen.get(name), started_at) if at is not None]
-            item = {
+            item: Item = {
                 "id": ids[name],
                 "name": cut(name, NAME_LENGTH),
-                "prefix": cut(_name_in(group.get("prefix")) or key_split(name), NAME_LENGTH),
+                "prefix": cut(name_in(group.get("prefix")) or key_split(name), NAME_LENGTH),
                 "first_seen_at": history.within(min(seen, default=history.ended_at)),
                 "started_at": started_at,
                 "stopped_at": stopped_at,
@@ -206,10 +209,10 @@ class _Teller:
                 "tasks_retried": count(dump.retried[name]),
                 "durations": durations,
                 "bytes": count(number_of(group.get("nbytes_total"))),
-                "types": sorted(_texts(group.get("types"), TYPES, TYPE_NAME_LENGTH)),
+                "types": sorted(texts_of(group.get("types"), TYPES, TYPE_NAME_LENGTH)),
                 "dependencies": [
                     ids[on]
-                    for on in map(_name_in, _list(group.get("dependencies"))[:DEPENDENCIES])
+                    for on in map(name_in, list_of(group.get("dependencies"))[:DEPENDENCIES])
                     if on in ids and on != name
                 ],
             }
@@ -234,7 +237,7 @@ class _Teller:
         history, dump = self._history, self._dump
         for task in dump.erred:
             key, group = str(task["key"]), task["group_key"]
-            places = _texts(task.get("erred_on"), 1, ADDRESS_LENGTH)
+            places = texts_of(task.get("erred_on"), 1, ADDRESS_LENGTH)
             worker = self._workers.get(places[0]) if places else None
             # Never the exception itself, which would have to be opened to be read.
             said = {name: text_of(task.get(name)) for name in ("exception_text", "traceback_text")}
@@ -270,7 +273,7 @@ class _Teller:
         all_own = []
         for address, worker in self._workers.items():
             told = dump.workers[address]
-            metrics = _measure(told, worker["memory_limit_bytes"])
+            metrics = measured(told, worker["memory_limit_bytes"])
             if metrics:
                 all_own.append(metrics)
                 at = history.within(moment_of(told.get("last_seen")) or history.ended_at)
@@ -287,7 +290,7 @@ class _Teller:
             values = [own[name] for own in all_own if name in own]
             if values and len(values) == len(workers):
                 whole[name] = sum(values)
-        states = [_counts(group.get("states")) for group in dump.groups.values()]
+        states = [counts_of(group.get("states")) for group in dump.groups.values()]
         for state in STATES_IN_SAMPLES:
             name = "tasks_" + state.replace("-", "_")
             whole[name] = count(sum(counts.get(state, 0) for counts in states))
@@ -295,13 +298,13 @@ class _Teller:
 
     def _tell_events(self) -> None:
         history, allowed = self._history, self._history.settings["events_allow"]
-        for event, topics in _without_copies(self._dump.events):
+        for event, topics in without_copies(self._dump.events):
             if not history.sends("events") or not ("*" in allowed or set(topics) & set(allowed)):
                 history.receipt.withhold("events")
                 continue
             data, _ = sized_copy(event.message, history.receipt.sends("code"))
             address = data.get("worker") if isinstance(data, dict) else None
-            topic = _most_specific(topics)[0]
+            topic = most_specific(topics)[0]
             worker = self._workers.get(topic if "://" in topic else text_of(address))
             history.add(
                 "events",
@@ -346,12 +349,14 @@ class _Teller:
                     },
                 )
         if timeless:
-            history.notes.append(f"{quantities.count(timeless, 'lines')} of logs do not say when they were written, and are"
-                " left out")
+            history.notes.append(
+                f"{quantities.count(timeless, 'lines')} of logs do not say when they were written,"
+                " and are left out"
+            )
         if doubtful:
             history.notes.append(
-                f"the logs of {quantities.count(doubtful, 'workers')} do not tell the time zone: it is taken to be"
-                " that of this machine, or else the one closest to UTC in which they fit"
+                f"the logs of {quantities.count(doubtful, 'workers')} do not tell the time zone: it"
+                " is taken to be this machine's, or else the closest to UTC in which they fit"
             )
 
     # The whole.
@@ -361,11 +366,11 @@ class _Teller:
         workers = list(self._workers.values())
         threads = sum(worker["threads"] for worker in workers)
         limits = [worker["memory_limit_bytes"] for worker in workers]
-        used = [_metrics(dump.workers[address]).get("memory") for address in self._workers]
+        used = [metrics_of(dump.workers[address]).get("memory") for address in self._workers]
         address = text_of(dump.scheduler.get("address"))
         history.cluster = {
             "address": cut(address, ADDRESS_LENGTH) or None,
-            "environment_id": history.environment(_versions(dump.versions.get("scheduler"))),
+            "environment_id": history.environment(versions_of(dump.versions.get("scheduler"))),
             "workers": len(workers),
             "threads": threads,
             "memory_limit_bytes": sum(limits) if limits and all(limits) else None,
@@ -379,121 +384,3 @@ class _Teller:
             peak_workers=len(workers),
             peak_threads=threads,
         )
-
-
-def _without_copies(events: list[Event]) -> Iterator[tuple[Event, list[str]]]:
-    """Events with their topics; what was logged under several is there several times."""
-    found: dict[tuple[float, str], tuple[Event, list[str]]] = {}
-    alike: dict[tuple[str, str], list[float]] = {}
-    for event in events:
-        if event.topic != LOG_TOPIC:
-            text = dumps(sized_copy(event.message, True)[0])
-            found.setdefault((event.at, text), (event, []))[1].append(event.topic)
-            if event.topic != "all":
-                alike.setdefault((event.topic, text), []).append(event.at)
-    for event, topics in sorted(found.values(), key=lambda one: one[0].at):
-        if topics == ["all"] and _is_copy_for_all(event, alike):
-            continue
-        yield event, topics
-
-
-def _is_copy_for_all(event: Event, alike: Mapping[tuple[str, str], list[float]]) -> bool:
-    """Whether it is what a worker or client was told, with whom it is about added."""
-    message = event.message
-    if not isinstance(message, dict):
-        return False
-    for name, whom in message.items():
-        if isinstance(whom, str) and "action" in message:
-            rest = {key: item for key, item in message.items() if key != name}
-            times = alike.get((whom, dumps(sized_copy(rest, True)[0])), ())
-            if any(abs(at - event.at) < SAME_TIME for at in times):
-                return True
-    return False
-
-
-def _action(event: Event) -> str:
-    return text_of(event.message.get("action")) if isinstance(event.message, dict) else ""
-
-
-def _made_at(client: str) -> float | None:
-    """When a client was made, which its identifier tells by the client's clock."""
-    try:
-        made = uuid.UUID(client[-36:])
-    except ValueError:
-        return None
-    return moment(made.time / 1e7 - GREGORIAN_SECONDS) if made.version == 1 else None
-
-
-def _measure(told: Fields, limit: int | None) -> dict[str, float]:
-    """What a worker told with its last heartbeat."""
-    metrics = _metrics(told)
-    nbytes = number_of(told.get("nbytes"))
-    if not metrics:
-        return {}
-    try:
-        measured = measure_worker(
-            SimpleNamespace(metrics=metrics, memory_limit=limit, nbytes=nbytes)
-        )
-    except (AttributeError, TypeError, ValueError, OverflowError):  # nothing that Dask tells
-        return {}
-    return {name: value for name, value in measured.items() if abs(value) < 2**53}
-
-
-def _metrics(told: Fields) -> Fields:
-    """Numbers and maps of numbers, and nothing else."""
-    metrics = told.get("metrics")
-    kept: Fields = {}
-    for name, value in metrics.items() if isinstance(metrics, dict) else ():
-        if isinstance(value, dict):
-            kept[name] = {k: number_of(v) for k, v in value.items() if isinstance(k, str)}
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            kept[name] = value
-    return kept
-
-
-def _versions(value: Any) -> Fields | None:
-    """What ``get_versions`` described, in which everything is a text."""
-    if not isinstance(value, dict):
-        return None
-    return {
-        part: {
-            k: v for k, v in value[part].items() if isinstance(k, str) and isinstance(v, str)
-        }
-        for part in ("host", "packages")
-        if isinstance(value.get(part), dict)
-    }
-
-
-def _counts(states: Any) -> dict[str, int]:
-    known = states.items() if isinstance(states, dict) else ()
-    return {state: count(number_of(number)) for state, number in known if state in STATES}
-
-
-def _durations(value: Any) -> dict[str, float]:
-    known = list(value.items())[:ACTIONS] if isinstance(value, dict) else ()
-    return {
-        cut(action, TYPE_LENGTH): duration(float(number_of(seconds)))
-        for action, seconds in known
-        if isinstance(action, str)
-    }
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _texts(value: Any, most: int, length: int) -> list[str]:
-    return [cut(text, length) for text in _list(value) if isinstance(text, str)][:most]
-
-
-def _name_in(shown: Any) -> str | None:
-    found = GROUP.match(text_of(shown)[: NAME_LENGTH + 1000])
-    return found[1] if found else None
-
-
-def host_of(address: str) -> str | None:
-    """The host in an address of Dask's."""
-    try:
-        return cut(get_address_host(address), ADDRESS_LENGTH)
-    except (ValueError, TypeError, KeyError):
-        return None

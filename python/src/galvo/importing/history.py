@@ -192,5 +192,3 @@ def class_of(section: str, item: Item | None = None) -> str:
         origin = "user" if item is None else item["origin"]
         return f"{origin}_errors"
     return CLASSES.get(section, "basic")
-
-
