@@ -290,3 +290,21 @@ def test_a_dry_run_sends_nothing(artefacts):
     assert done.returncode == 0, done.stderr
     (report,) = map(json.loads, done.stdout.splitlines())
     assert report["final"] and report["cluster"]["totals"]["tasks"] == 29
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_files_that_are_not_as_they_should_be(artefacts, seed):
+    """Whatever stands in them is refused as a file, or is a report that the server takes."""
+    settings = settings_for(artefacts.galvo.address, artefacts.galvo.token)
+    done = subprocess.run(
+        [artefacts.python, WORKLOADS / "mutants.py", artefacts.directory, "40", str(seed)],
+        env=dask_environment(artefacts.directory, settings),
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    assert told["wrong"] == []
+    assert told["imported"] > 20
+    assert told["imported"] + len(told["refused"]) == 80

@@ -133,7 +133,7 @@ class Server:
         return answer
 
     def report(self, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
-        """What the server answers to a report of a cluster, which may be sent any number of times."""
+        """What the server answers to a report of a cluster, which may be sent again and again."""
         response = self._transport.send(
             "POST", "/api/v1/reports", {**self._credentials(), **headers}, body, repeatable=True
         )

@@ -15,11 +15,11 @@ import msgpack
 import yaml
 
 from galvo.client.errors import NotImportable
-from galvo.importing.artefact import MEBIBYTE, Artefact
+from galvo.importing.artefact import Artefact
 from galvo.importing.dump_events import Event
-from galvo.importing.values import Fields, group_of, key_of, moment_of, text_of
 from galvo.importing.log_lines import Line
-from galvo.importing.selection import WHOLE, Each, Items, Packed, Places, Plain
+from galvo.importing.selection import WHOLE, Each, Items, Packed, Places, Written
+from galvo.importing.values import Fields, group_of, key_of, moment_of, text_of
 from galvo.plugin.workers import FIRE_AND_FORGET
 
 # A task as Dask shows it where it stands in something else.
@@ -27,8 +27,6 @@ TASK = re.compile(r"<TaskState (.+) [a-z-]+>\Z", re.DOTALL)
 # What is remembered of each kind. Dask itself keeps 100,000 transitions at most, and 10,000 lines
 # of a worker.
 MOST, MOST_LINES, LONGEST_LINE, MOST_TRANSITIONS = 200_000, 10_000, 50_000, 2_000_000
-# YAML is many times as large in memory.
-MOST_YAML = 128 * MEBIBYTE
 # Whatever those who read MessagePack and YAML raise when it is neither.
 BROKEN = (
     ValueError, TypeError, OverflowError, RecursionError, MemoryError, EOFError,
@@ -98,11 +96,9 @@ class Dump:
         is_packed = artefact.beginning[:1] >= b"\x80"
         kind = "MessagePack" if is_packed else "YAML"
         try:
-            if is_packed:
-                with artefact.open() as stream:
-                    found = Packed(stream).read(dump._selection())
-            else:
-                found = Plain(_read_yaml(artefact)).read(dump._selection())
+            with artefact.open() as stream:
+                reader = Packed(stream) if is_packed else Written(stream)
+                found = reader.read(dump._selection())
         except NotImportable:
             raise
         except BROKEN as error:
@@ -229,28 +225,3 @@ class Dump:
 
 def _whole(names: str) -> Fields:
     return dict.fromkeys(names.split(), WHOLE)
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Makes plain data of YAML, and nothing that stands there once of what is told of twice.
-
-    Dask never writes references. With them, a small text could be more data than there is memory.
-    """
-
-    def get_single_data(self) -> Any:
-        root = self.get_single_node()
-        seen, waiting = set(), [root]
-        while waiting:
-            node = waiting.pop()
-            if id(node) in seen:
-                raise NotImportable("it has references (`*`), which no cluster dump has")
-            seen.add(id(node))
-            if isinstance(node, yaml.MappingNode):
-                waiting.extend(part for pair in node.value for part in pair)
-            elif isinstance(node, yaml.SequenceNode):
-                waiting.extend(node.value)
-        return None if root is None else self.construct_document(root)
-
-
-def _read_yaml(artefact: Artefact) -> Any:
-    return yaml.load(artefact.text(MOST_YAML), Loader=_Loader)

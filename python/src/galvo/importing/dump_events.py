@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from galvo.importing.values import text_of
 from galvo.plugin.events import sized_copy
-from galvo.plugin.worker_side import TOPIC as LOG_TOPIC
 from galvo.plugin.values import dumps
+from galvo.plugin.worker_side import TOPIC as LOG_TOPIC
 
 # Copies have times that are hardly apart, in seconds.
 SAME_TIME = 1.0

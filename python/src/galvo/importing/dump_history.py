@@ -10,6 +10,8 @@ from distributed.utils import key_split
 from galvo.client import quantities
 from galvo.importing.dump import Dump
 from galvo.importing.dump_events import action_of, without_copies
+from galvo.importing.history import History, Item
+from galvo.importing.log_lines import Line, Zone, presentable
 from galvo.importing.values import (
     Fields,
     counts_of,
@@ -18,16 +20,16 @@ from galvo.importing.values import (
     list_of,
     made_at,
     measured,
+    memory_of,
     metrics_of,
     moment_of,
     name_in,
     number_of,
     text_of,
     texts_of,
+    threads_of,
     versions_of,
 )
-from galvo.importing.history import History, Item
-from galvo.importing.log_lines import Line, Zone, presentable
 from galvo.plugin.errors import describe_error
 from galvo.plugin.events import TOPIC_LENGTH, most_specific, sized_copy
 from galvo.plugin.logs import LEVEL_LENGTH, LOGGER_LENGTH
@@ -113,8 +115,7 @@ class _Teller:
             started_at = arrivals.get(address) or self._start_of(address, lines, zone)
             guessed += started_at is None
             started_at = history.within(started_at or history.started_at)
-            threads, limit = count(number_of(told.get("nthreads"))), told.get("memory_limit")
-            limit = count(limit) if isinstance(limit, int) and limit > 0 else None
+            threads, limit = threads_of(told.get("nthreads")), memory_of(told.get("memory_limit"))
             name = told.get("name")
             worker: Item = {
                 "id": self._id_of(address, told),

@@ -16,7 +16,7 @@ from dask.utils import parse_bytes, parse_timedelta
 from galvo.client.errors import NotImportable
 from galvo.importing.artefact import MEBIBYTE, Artefact
 from galvo.importing.bokeh import Page, columns_in, lines_of, text_in
-from galvo.plugin.values import count
+from galvo.importing.values import memory_of
 
 MOST_BYTES = 256 * MEBIBYTE
 TITLE, CODE = "Dask Performance Report", "<h2> Calling Code </h2>"
@@ -62,7 +62,7 @@ class PerformanceReport:
 
     def number(self, name: str) -> int | None:
         text = self.said(name)
-        return int(text) if text is not None and re.fullmatch(r"\d{1,15}", text) else None
+        return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text) else None
 
     def seconds(self, name: str) -> float | None:
         """A duration, which was rounded to be shown."""
@@ -78,7 +78,7 @@ class PerformanceReport:
             found = parse_bytes(self.said(name) or "")
         except (ValueError, TypeError, OverflowError):
             return None
-        return count(found) or None
+        return memory_of(found)
 
 
 def _pairs(lines: list[str]) -> dict[str, str]:

@@ -8,10 +8,10 @@ from dask.utils import parse_timedelta
 from distributed.utils import key_split
 
 from galvo.client.errors import NotImportable
-from galvo.importing.values import group_of, host_of, is_finite, key_of
 from galvo.importing.history import History, Item
 from galvo.importing.log_lines import Line, Zone, presentable
 from galvo.importing.performance import PerformanceReport
+from galvo.importing.values import group_of, host_of, is_finite, key_of
 from galvo.plugin.logs import LEVEL_LENGTH, LOGGER_LENGTH
 from galvo.plugin.profiles import Profile
 from galvo.plugin.values import ADDRESS_LENGTH, MESSAGE_LENGTH, NAME_LENGTH, cut, duration, moment

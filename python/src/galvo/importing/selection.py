@@ -1,4 +1,4 @@
-"""Taking parts out of nested data that may be too large to be held: MessagePack, or anything read.
+"""Taking parts out of nested data that may be too large to be held: MessagePack and YAML.
 
 What is wanted is described by a *selection*: ``WHOLE``; a dictionary of selections by key, for some
 keys of a map; ``Each``, for all keys of a map; ``Items``, for the items of a list; ``Places``, for
@@ -7,20 +7,25 @@ some places of a short list. What is not wanted is passed over without being mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
 import msgpack
+import yaml
 
 from galvo.client.errors import NotImportable
 from galvo.importing.artefact import MEBIBYTE
 
-# Of one value that is taken whole, as it is packed. In memory it may be many times as much.
+# Of one value that is taken whole, as it is written. In memory it may be many times as much.
 LARGEST = 32 * MEBIBYTE
 READ_SIZE = MEBIBYTE
 # What a list or map says of its own length is believed up to here.
 MOST_ITEMS = 10_000_000
+# Levels of YAML. The more there are, the longer each takes.
+DEEPEST = 200
 WHOLE = object()
 
 
@@ -45,8 +50,70 @@ class Places(NamedTuple):
     places: tuple[int, ...]
 
 
-class Packed:
-    """A stream of MessagePack, of which only what is wanted is ever in memory."""
+class Reader(ABC):
+    """A stream of nested data, of which only what is wanted is ever in memory."""
+
+    def read(self, selection: Any) -> Any:
+        """What is selected of the value that comes next; None where it is of another kind."""
+        if selection is WHOLE:
+            return self._whole()
+        is_map = isinstance(selection, (Each, dict))
+        steps = self._map() if is_map else self._list()
+        if steps is None:
+            self._skip()
+            return None
+        if isinstance(selection, Each):
+            for _ in steps:
+                selection.take(self._whole(), self.read(selection.selection))
+            return None
+        if isinstance(selection, Items):
+            first: list[Any] = []
+            take = selection.take or first.append
+            for n, _ in enumerate(steps):
+                if n < selection.most:
+                    take(self.read(selection.selection))
+                else:
+                    self._skip()
+            return first
+        if isinstance(selection, Places):
+            wanted: dict[int, Any] = {}
+            for n, _ in enumerate(steps):
+                if n in selection.places:
+                    wanted[n] = self._whole()
+                else:
+                    self._skip()
+            return tuple(wanted.get(n) for n in selection.places)
+        found = {}
+        for _ in steps:
+            key = self._whole()
+            if isinstance(key, str) and key in selection:
+                found[key] = self.read(selection[key])
+            else:
+                self._skip()
+        return found
+
+    @abstractmethod
+    def _map(self) -> Iterable[Any] | None:
+        """A step for each entry of the map that comes next; None if that is no map.
+
+        In each step key and value have to be taken.
+        """
+
+    @abstractmethod
+    def _list(self) -> Iterable[Any] | None:
+        """The same of a list, in each step of which an item has to be taken."""
+
+    @abstractmethod
+    def _whole(self) -> Any:
+        """The value that comes next."""
+
+    @abstractmethod
+    def _skip(self) -> None:
+        """Passes over the value that comes next."""
+
+
+class Packed(Reader):
+    """MessagePack."""
 
     def __init__(self, stream: BinaryIO):
         self._fed = _Fed(stream)
@@ -64,50 +131,15 @@ class Packed:
             max_map_len=MOST_ITEMS,
         )
 
-    def read(self, selection: Any) -> Any:
-        """What is selected of the value that comes next; None where it is of another kind."""
-        if selection is WHOLE:
-            return self._whole()
-        if isinstance(selection, (Each, dict)):
-            length = self._length(self._unpacker.read_map_header)
-        else:
-            length = self._length(self._unpacker.read_array_header)
-        if length is None:
-            self._unpacker.skip()
-            return None
-        if isinstance(selection, Each):
-            for _ in range(length):
-                selection.take(self._whole(), self.read(selection.selection))
-            return None
-        if isinstance(selection, Items):
-            first: list[Any] = []
-            take = selection.take or first.append
-            for n in range(length):
-                if n < selection.most:
-                    take(self.read(selection.selection))
-                else:
-                    self._unpacker.skip()
-            return first
-        if isinstance(selection, Places):
-            wanted: dict[int, Any] = {}
-            for n in range(length):
-                if n in selection.places:
-                    wanted[n] = self._whole()
-                else:
-                    self._unpacker.skip()
-            return tuple(wanted.get(n) for n in selection.places)
-        found = {}
-        for _ in range(length):
-            key = self._whole()
-            if isinstance(key, str) and key in selection:
-                found[key] = self.read(selection[key])
-            else:
-                self._unpacker.skip()
-        return found
+    def _map(self) -> Iterable[Any] | None:
+        return self._steps(self._unpacker.read_map_header)
 
-    def _length(self, read: Callable[[], int]) -> int | None:
+    def _list(self) -> Iterable[Any] | None:
+        return self._steps(self._unpacker.read_array_header)
+
+    def _steps(self, read_length: Callable[[], int]) -> Iterable[Any] | None:
         try:
-            return read()
+            return range(read_length())
         except ValueError:
             # Nothing was taken from the stream. What is broken is noticed when it is passed over.
             return None
@@ -116,37 +148,125 @@ class Packed:
         with self._fed.at_most(LARGEST):
             return self._unpacker.unpack()
 
-
-class Plain:
-    """The same for data that is in memory already."""
-
-    def __init__(self, value: Any):
-        self._value = value
-
-    def read(self, selection: Any) -> Any:
-        return _select(self._value, selection)
+    def _skip(self) -> None:
+        self._unpacker.skip()
 
 
-def _select(value: Any, selection: Any) -> Any:
-    if selection is WHOLE:
-        return value
-    if isinstance(selection, Each):
-        for key, item in value.items() if isinstance(value, dict) else ():
-            selection.take(key, _select(item, selection.selection))
-        return None
-    if isinstance(selection, Items):
-        first: list[Any] = []
-        take = selection.take or first.append
-        for item in value[: selection.most] if isinstance(value, list) else ():
-            take(_select(item, selection.selection))
-        return first if isinstance(value, list) else None
-    if isinstance(selection, Places):
-        if not isinstance(value, list):
+class Written(Reader):
+    """YAML, of which Dask writes plain values without references.
+
+    It is read event by event, since what makes values of it at once can be led to call itself until
+    the process dies.
+    """
+
+    def __init__(self, stream: BinaryIO):
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        self._events = yaml.parse(stream, Loader=loader)
+        self._ahead: Any = None
+        self._depth = 0
+        while isinstance(self._peek(), (yaml.StreamStartEvent, yaml.DocumentStartEvent)):
+            self._next()
+
+    def _map(self) -> Iterable[Any] | None:
+        return self._steps(yaml.MappingStartEvent, yaml.MappingEndEvent)
+
+    def _list(self) -> Iterable[Any] | None:
+        return self._steps(yaml.SequenceStartEvent, yaml.SequenceEndEvent)
+
+    def _steps(self, start: type, end: type) -> Iterator[None] | None:
+        if not isinstance(self._peek(), start):
             return None
-        return tuple(value[n] if n < len(value) else None for n in selection.places)
-    if not isinstance(value, dict):
-        return None
-    return {key: _select(value[key], wanted) for key, wanted in selection.items() if key in value}
+        self._next()
+        return self._until(end)
+
+    def _until(self, end: type) -> Iterator[None]:
+        while not isinstance(self._peek(), end):
+            yield
+        self._next()
+
+    def _whole(self) -> Any:
+        result: list[Any] = []
+        # What is open: a list, or a map as the list of its keys and values.
+        open_: list[tuple[list[Any], bool]] = [(result, False)]
+        left = LARGEST
+        while not result:
+            event = self._next()
+            left -= 8 + (len(event.value) if isinstance(event, yaml.ScalarEvent) else 0)
+            if left < 0:
+                raise NotImportable(f"a value in it is larger than {LARGEST // MEBIBYTE} MiB")
+            if isinstance(event, yaml.ScalarEvent):
+                open_[-1][0].append(_scalar(event))
+            elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+                open_.append(([], isinstance(event, yaml.MappingStartEvent)))
+            elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+                items, is_map = open_.pop()
+                value = dict(zip(items[::2], items[1::2])) if is_map else items
+                open_[-1][0].append(value)
+            else:
+                raise NotImportable("it ends where a value should be")
+        return result[0]
+
+    def _skip(self) -> None:
+        depth = 0
+        while True:
+            event = self._next()
+            if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+                depth += 1
+            elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+                depth -= 1
+            elif not isinstance(event, yaml.ScalarEvent):
+                raise NotImportable("it ends where a value should be")
+            if depth <= 0:
+                return
+
+    def _peek(self) -> Any:
+        if self._ahead is None:
+            self._ahead = next(self._events, yaml.StreamEndEvent())
+            if isinstance(self._ahead, yaml.AliasEvent) or getattr(self._ahead, "anchor", None):
+                raise NotImportable("it has references (`&` and `*`), which no cluster dump has")
+        return self._ahead
+
+    def _next(self) -> Any:
+        event, self._ahead = self._peek(), None
+        if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            self._depth += 1
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            self._depth -= 1
+        if self._depth > DEEPEST:
+            raise NotImportable(f"it has more than {DEEPEST} levels")
+        return event
+
+
+RESOLVER, CONSTRUCTOR = yaml.resolver.Resolver(), yaml.constructor.SafeConstructor()
+PREFIX = "tag:yaml.org,2002:"
+PLAIN = ("null", "bool", "int", "float")
+
+
+def _scalar(event: Any) -> Any:
+    """A text, a number, a truth or None. Times are texts."""
+    tag = event.tag
+    if tag is None:
+        return _plain(event.value) if event.implicit[0] else event.value
+    kind = tag[len(PREFIX) :] if tag.startswith(PREFIX) else None
+    if kind == "str":
+        return event.value
+    if kind not in PLAIN:
+        raise NotImportable(f"it has a value of the kind {tag[:100]}, which no cluster dump has")
+    return _constructed(kind, event.value)
+
+
+@lru_cache(maxsize=10_000)
+def _plain(text: str) -> Any:
+    tag: str = RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
+    kind = tag[len(PREFIX) :]
+    return _constructed(kind, text) if kind in PLAIN else text
+
+
+def _constructed(kind: str, text: str) -> Any:
+    if kind == "int" and len(text) > 100:  # Python would take long, or refuse
+        return text
+    node = yaml.ScalarNode(PREFIX + kind, text)
+    return getattr(CONSTRUCTOR, f"construct_yaml_{kind}")(node)
 
 
 class _Fed:

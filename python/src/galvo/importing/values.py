@@ -28,6 +28,8 @@ Key = Any  # of a task: a text, or a tuple
 
 # A group or a prefix as Dask shows it where it stands in something else.
 GROUP = re.compile(r"<(.+?): (?:[a-z-]+: \d+(?:, )?)*>\Z", re.DOTALL)
+# What no cluster has more of: threads in one place, bytes of memory in it, and thread-seconds.
+MOST_THREADS, MOST_MEMORY, MOST_SECONDS = 1_000_000, 2**46, 1e10
 # Actions in which the tasks of a group spend their time.
 ACTIONS = 100
 # Between the calendar's beginning, from which identifiers of clients count, and 1970.
@@ -41,13 +43,22 @@ def text_of(value: Any) -> str:
 
 def number_of(value: Any) -> float:
     """The value if it is a number, or else nothing."""
-    return value if isinstance(value, (int, float)) and value == value else 0
+    return value if is_finite(value) and abs(value) < 2**63 else 0
+
+
+def threads_of(value: Any) -> int:
+    """A number of threads, which is no larger than any that there ever were."""
+    return count(min(number_of(value), MOST_THREADS))
+
+
+def memory_of(value: Any) -> int | None:
+    """The limit of a worker's memory in bytes, if it has one."""
+    return count(min(number_of(value), MOST_MEMORY)) or None
 
 
 def moment_of(value: Any) -> float | None:
     """The value if it is a moment in seconds since 1970."""
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
-    return moment(value) if known else None
+    return moment(value) if is_finite(value) else None
 
 
 def key_of(value: Any, depth: int = 0) -> Key:
@@ -96,7 +107,7 @@ def metrics_of(told: Fields) -> Fields:
     for name, value in metrics.items() if isinstance(metrics, dict) else ():
         if isinstance(value, dict):
             kept[name] = {k: number_of(v) for k, v in value.items() if isinstance(k, str)}
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        elif is_finite(value):
             kept[name] = value
     return kept
 
@@ -122,7 +133,7 @@ def durations_of(value: Any) -> dict[str, float]:
     return {
         cut(action, TYPE_LENGTH): duration(float(number_of(seconds)))
         for action, seconds in known
-        if isinstance(action, str)
+        if isinstance(action, str) and number_of(seconds) < MOST_SECONDS
     }
 
 
@@ -149,4 +160,5 @@ def host_of(address: str) -> str | None:
 
 def is_finite(value: Any) -> bool:
     """Whether the value is a number, and neither infinite nor none."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return known and (isinstance(value, int) or math.isfinite(value))
