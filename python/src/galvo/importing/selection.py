@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
@@ -138,6 +137,7 @@ class Packed(Reader):
         return self._steps(self._unpacker.read_array_header)
 
     def _steps(self, read_length: Callable[[], int]) -> Iterable[Any] | None:
+        self._fed.left = None
         try:
             return range(read_length())
         except ValueError:
@@ -145,10 +145,11 @@ class Packed(Reader):
             return None
 
     def _whole(self) -> Any:
-        with self._fed.at_most(LARGEST):
-            return self._unpacker.unpack()
+        self._fed.left = LARGEST
+        return self._unpacker.unpack()
 
     def _skip(self) -> None:
+        self._fed.left = None
         self._unpacker.skip()
 
 
@@ -274,17 +275,11 @@ class _Fed:
 
     def __init__(self, stream: BinaryIO):
         self._stream = stream
-        self._left: int | None = None
-
-    @contextmanager
-    def at_most(self, size: int) -> Iterator[None]:
-        self._left = size
-        yield
-        self._left = None
+        self.left: int | None = None  # None where what is read is not kept
 
     def read(self, size: int) -> bytes:
-        if self._left is not None:
-            if self._left <= 0:
+        if self.left is not None:
+            if self.left <= 0:
                 raise NotImportable(f"a value in it is larger than {LARGEST // MEBIBYTE} MiB")
-            self._left -= size
+            self.left -= size
         return self._stream.read(size)
