@@ -1,9 +1,10 @@
 """Importing what Dask wrote: what becomes of it, how it is sent, and what is never sent."""
 
+import gzip
 import json
+import re
 import time
 import uuid
-from datetime import datetime
 
 import dask
 import pytest
@@ -79,10 +80,8 @@ def taken(api):
             self.accepts += ["events", "logs"]
 
         def __call__(self, request):
-            import gzip
-
             if request.path == "/graphql":
-                if "dataPolicy" in request.query:
+                if "dataPolicies" in request.query:
                     return errors("MISSING_SCOPE")
                 found = {"clusters": {"nodes": self.earlier}}
                 return data({"viewer": {"account": found}})
@@ -217,6 +216,18 @@ def test_reports_are_sent_once(work, taken):
     assert len(taken.bodies) == 2
 
 
+def test_what_was_counted_is_not_counted_again(work, taken):
+    imported = galvo.import_file(work["report.html"], usage=False)
+    assert imported.counts["usage"] == 0
+    scheduler = read(work["dump.yaml"]).scheduler
+    assert scheduler.startswith("Scheduler-")
+    taken.earlier = [{"number": 12, "schedulerId": scheduler, "state": "RUNNING"}]
+    imported = galvo.import_file(work["dump.yaml"])
+    assert not imported.already
+    assert any("reported as cluster 12" in note for note in imported.notes)
+    assert not taken.all("usage") and len(taken.all("task_groups")) == 6
+
+
 def test_much_is_sent_in_portions(work, taken, monkeypatch):
     whole = read(work["dump.msgpack.gz"])
     monkeypatch.setattr("galvo.importing.delivery.MOST_CHARACTERS", 1500)
@@ -251,18 +262,26 @@ def test_a_refusal_names_the_place(work, taken):
         galvo.import_file(work["dump.msgpack.gz"])
 
 
+def aged(work, days):
+    """The dump as it would be if it were so many days older."""
+
+    def older(found):
+        return str(float(found[0]) - days * 86_400)
+
+    # Moments of the scheduler's clock, not those that clocks on walls showed.
+    return re.sub(r"\b1[78]\d{8}\.\d+", older, work["dump.yaml"].read_text())
+
+
 def test_what_is_too_old_to_stay_is_said(tmp_path, work, taken):
-    text = work["dump.yaml"].read_text()
-    year = 365 * 86400
-    old = "\n".join(
-        # All moments that are of this year are of the one before last.
-        line.replace(str(int(work.started))[:6], str(int(work.started) - 2 * year)[:6])
-        for line in text.splitlines()
-    )
-    (tmp_path / "old.yaml").write_text(old)
-    imported = galvo.import_file(tmp_path / "old.yaml")
-    assert imported.started_at.year <= datetime.now().year - 1
-    assert any("task groups and computations (365 days)" in note for note in imported.notes)
+    path = tmp_path / "old.yaml"
+    path.write_text(aged(work, 700))
+    imported = galvo.import_file(path)
+    assert imported.started_at.timestamp() == pytest.approx(work.started - 700 * 86_400, abs=1e-3)
+    (said,) = [note for note in imported.notes if "older than" in note]
+    assert "measurements (90 days), errors (365 days)" in said and "logs (30 days)" in said
+    assert taken.bodies[0]["cluster"]["closed_at"] < work.begun - 699 * 86_400
+    path.write_text(aged(work, 3))
+    assert "measurements of single workers are kept for 2 days" in galvo.import_file(path).notes
 
 
 def test_the_command(work, taken, capsys, tmp_path):

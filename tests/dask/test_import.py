@@ -292,6 +292,27 @@ def test_a_dry_run_sends_nothing(artefacts):
     assert report["final"] and report["cluster"]["totals"]["tasks"] == 29
 
 
+def test_what_is_years_old(artefacts):
+    """The server takes it with its own times; what is too old for the account is named."""
+    text = (artefacts.directory / "dump.yaml").read_text()
+    ago = 1000 * 86_400
+    older = re.sub(r"\b1[78]\d{8}\.\d+", lambda found: str(float(found[0]) - ago), text)
+    (artefacts.directory / "old.yaml").write_text(older)
+    policy = """mutation { setDataPolicy(input: {
+      class: USER_ERRORS, accepted: true, retentionDays: 5000
+    }) { userErrors { code } } }"""
+    assert artefacts.galvo.query(policy)["setDataPolicy"]["userErrors"] == []
+    cluster, printed = artefacts.imported("old.yaml")
+    started = artefacts.told["scheduler"]["started"] - ago
+    assert seconds(cluster["startedAt"]) == moment(started)
+    assert cluster["state"] == "CLOSED"
+    assert cluster["totals"]["tasks"] == 30
+    (error,) = artefacts.all(ERRORS, cluster)
+    assert started < seconds(error["at"]) < started + 60
+    assert "measurements (90 days)" in printed and "logs (30 days)" in printed
+    assert "errors (" not in printed
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_files_that_are_not_as_they_should_be(artefacts, seed):
     """Whatever stands in them is refused as a file, or is a report that the server takes."""

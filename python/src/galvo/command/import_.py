@@ -29,6 +29,12 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
     parser.add_argument("--name", help="what the cluster is called; the file's name if not given")
     parser.add_argument(
+        "--no-usage",
+        dest="usage",
+        action="store_false",
+        help="do not count what the cluster used: for one that reported itself",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="send nothing, and print the reports as JSON"
     )
 
@@ -36,10 +42,11 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
 def run(asked: argparse.Namespace) -> int:
     if asked.name is not None and len(asked.files) > 1:
         raise ValueError("--name is for a single file")
+    name, usage = asked.name, asked.usage
     if asked.dry_run:
-        return _each(asked, lambda path: import_file(path, asked.name, dry_run=True))
+        return _each(asked, lambda path: import_file(path, name, usage=usage, dry_run=True))
     with Server.configured(asked.account, asked.server) as server:
-        return _each(asked, lambda path: import_with(server, path, asked.name))
+        return _each(asked, lambda path: import_with(server, path, name, usage))
 
 
 def _each(asked: argparse.Namespace, take: Any) -> int:

@@ -33,26 +33,16 @@ query ($scheduler: String!) { viewer { account {
   clusters(filter: { search: $scheduler }, first: 10) { nodes { number schedulerId state } }
 } } }
 """
-POLICY = "{ viewer { account { dataPolicy { class retentionDays } } } }"
-# Days that each class is kept unless an account says otherwise, and what is shown of it.
-KEPT_DAYS = {
-    "BASIC": (90, "measurements"),
-    "TASKS": (365, "task groups and computations"),
-    "DASK_ERRORS": (365, "failures of Dask"),
-    "USER_ERRORS": (365, "errors"),
-    "CODE": (90, "code"),
-    "PROFILES": (30, "profiles"),
-    "EVENTS": (30, "events"),
-    "LOGS": (30, "logs"),
-}
-SECTIONS = {
-    "BASIC": "samples",
-    "TASKS": "task_groups",
-    "USER_ERRORS": "errors",
-    "PROFILES": "profiles",
-    "EVENTS": "events",
-    "LOGS": "logs",
-}
+POLICY = "{ viewer { account { dataPolicies { class retentionDays } } } }"
+# What goes by its own age, which is that of the file, and not by when it was imported: the class of
+# data, the section, what is shown of it, and the days it is kept unless an account says otherwise.
+AGING = (
+    ("BASIC", "samples", "measurements", 90),
+    ("USER_ERRORS", "errors", "errors", 365),
+    ("PROFILES", "profiles", "profiles", 30),
+    ("EVENTS", "events", "events", 30),
+    ("LOGS", "logs", "logs", 30),
+)
 WORKER_SAMPLE_DAYS = 2
 
 
@@ -99,6 +89,7 @@ def import_file(
     name: str | None = None,
     account: str | None = None,
     *,
+    usage: bool = True,
     dry_run: bool = False,
 ) -> Imported:
     """Turn a cluster dump or a performance report of Dask into a cluster with history.
@@ -116,6 +107,9 @@ def import_file(
         What the cluster is to be called; the name of the file if not given.
     account:
         The account; by default the configured one, and then the token's own.
+    usage:
+        Whether it counts in what the account used and what that cost. It is not counted in any case
+        where it is known that the scheduler of a dump reported itself, which has been counted.
     dry_run:
         Send nothing and ask nothing, and have what would be sent in ``reports``.
 
@@ -130,18 +124,19 @@ def import_file(
     >>> galvo.import_file("dask-report.html").number  # doctest: +SKIP
     """
     if dry_run:
-        return _import(Path(path), name, None, account)
+        return _import(read(Path(path), name, usage), Path(path), None, account)
     with Server.configured(account) as server:
-        return import_with(server, Path(path), name)
+        return import_with(server, Path(path), name, usage)
 
 
-def import_with(server: Server, path: Path, name: str | None = None) -> Imported:
+def import_with(
+    server: Server, path: Path, name: str | None = None, usage: bool = True
+) -> Imported:
     """The same with a server that is known, see ``import_file``."""
-    return _import(path, name, server, server.account)
+    return _import(read(path, name, usage), path, server, server.account)
 
 
-def _import(path: Path, name: str | None, server: Server | None, account: str | None) -> Imported:
-    history = read(path, name)
+def _import(history: History, path: Path, server: Server | None, account: str | None) -> Imported:
     imported = Imported(
         path=str(path),
         kind=history.kind,
@@ -151,21 +146,28 @@ def _import(path: Path, name: str | None, server: Server | None, account: str | 
         counts={section: len(history.sections[section]) for section in ORDER},
         notes=history.notes,
     )
-    delivery = Delivery(history, account)
     if server is None:
-        imported.reports = list(delivery.write())
+        imported.reports = list(Delivery(history, account).write())
         return imported
-    earlier = _earlier(server, history.ids.scheduler)
-    if earlier is not None:
-        imported.number, imported.already = earlier, True
+    earlier = _cluster_of(server, history.ids.scheduler)
+    if earlier is not None and earlier["state"] == "CLOSED":
+        imported.number, imported.already = int(earlier["number"]), True
         return imported
-    imported.number = delivery.send(server)
+    reported = history.scheduler and _cluster_of(server, history.scheduler)
+    if reported:
+        imported.counts["usage"] = 0
+        history.sections["usage"].clear()
+        history.notes.append(
+            f"its scheduler reported as cluster {reported['number']}, so what it used is counted"
+            " there alone"
+        )
+    imported.number = Delivery(history, account).send(server)
     imported.notes += _what_goes(server, imported)
     return imported
 
 
-def read(path: Path, name: str | None = None) -> History:
-    """What a file tells. Nothing of it is sent.
+def read(path: Path, name: str | None = None, usage: bool = True) -> History:
+    """What a file tells, with what the cluster used if that is to be counted.
 
     Raises
     ------
@@ -186,7 +188,7 @@ def read(path: Path, name: str | None = None) -> History:
             raise NotImportable("it is empty")
     except NotImportable as error:
         raise NotImportable(f"{path}: {error}") from None
-    history.finish()
+    history.finish(usage)
     return history
 
 
@@ -199,33 +201,31 @@ def _settings() -> dict[str, Any]:
     return settings
 
 
-def _earlier(server: Server, scheduler: str) -> int | None:
-    """The number of the cluster that the file has become before, if that was completed."""
+def _cluster_of(server: Server, scheduler: str) -> dict[str, Any] | None:
+    """The cluster that is known of this scheduler."""
     try:
         account = server.graphql(EARLIER, {"scheduler": scheduler})["viewer"]["account"]
     except GraphQLError:
         # The token may not read. To send everything again changes nothing.
         return None
-    for node in account["clusters"]["nodes"]:
-        if node["schedulerId"] == scheduler and node["state"] == "CLOSED":
-            return int(node["number"])
-    return None
+    nodes: list[dict[str, Any]] = account["clusters"]["nodes"]
+    return next((node for node in nodes if node["schedulerId"] == scheduler), None)
 
 
 def _what_goes(server: Server, imported: Imported) -> list[str]:
     """What of it is older than the account keeps such data, so that it goes again."""
-    kept = {name: days for name, (days, _) in KEPT_DAYS.items()}
+    kept: dict[str, int] = {}
     with contextlib.suppress(GraphQLError):
-        found: Any = server.graphql(POLICY)["viewer"]["account"]["dataPolicy"]
-        kept.update({row["class"]: row["retentionDays"] or kept[row["class"]] for row in found})
+        found: Any = server.graphql(POLICY)["viewer"]["account"]["dataPolicies"]
+        kept = {row["class"]: row["retentionDays"] for row in found if row["retentionDays"]}
     age = (datetime.now(timezone.utc) - imported.ended_at).total_seconds() / 86_400
     old = [
-        f"{KEPT_DAYS[name][1]} ({kept[name]} days)"
-        for name, section in SECTIONS.items()
-        if imported.counts[section] and age > kept[name]
+        f"{words} ({kept.get(name, days)} days)"
+        for name, section, words, days in AGING
+        if imported.counts[section] and age > kept.get(name, days)
     ]
     if old:
-        return [f"it is older than some data is kept, which soon goes: {', '.join(old)}"]
+        return [f"it is older than some of it is kept, which goes again: {', '.join(old)}"]
     if imported.counts["samples"] and age > WORKER_SAMPLE_DAYS:
         return [f"measurements of single workers are kept for {WORKER_SAMPLE_DAYS} days"]
     return []

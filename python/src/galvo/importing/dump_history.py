@@ -66,6 +66,7 @@ class _Teller:
         self._dump = dump
         self._history = history
         self._ids = history.ids
+        history.scheduler = text_of(dump.scheduler.get("id"))
         history.lasts(float(dump.scheduler["started"]), dump.latest)
         self._workers: dict[str, Item] = {}  # by address
         self._zones: dict[str, Zone] = {}

@@ -90,6 +90,8 @@ class History:
         What kind of file it is, in words.
     started_at, ended_at:
         From when to when it tells of the cluster, by the file's own clock.
+    scheduler:
+        Dask's identifier of the scheduler, if the file has it.
     notes:
         What of it is less than it seems, in sentences.
     """
@@ -104,6 +106,7 @@ class History:
         self.settings = settings
         self.receipt = Receipt(settings)
         self.started_at = self.ended_at = 0.0
+        self.scheduler: str | None = None
         self.cluster: Item = {}
         self.totals: dict[str, Any] = dict.fromkeys(TOTALS, 0)
         self.sections: dict[str, list[Item]] = {section: [] for section in ORDER}
@@ -169,9 +172,10 @@ class History:
         totals["compute_seconds"] += durations.get("compute", 0.0)
         totals["transfer_seconds"] += durations.get("transfer", 0.0)
 
-    def finish(self) -> None:
-        """Everything was added."""
-        self.sections["usage"] = self.hours.describe(with_functions=self.receipt.sends("tasks"))
+    def finish(self, usage: bool) -> None:
+        """Everything was added. Where usage is not to be counted, it is not told."""
+        if usage:
+            self.sections["usage"] = self.hours.describe(self.receipt.sends("tasks"))
         for section, number in self.dropped.items():
             words = section.replace("_", " ")
             self.notes.append(f"{number:,} {words} are more than one import takes")
