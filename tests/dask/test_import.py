@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 from collections import Counter, defaultdict
 
@@ -10,9 +12,10 @@ import pytest
 from accounts import ERRORS, TASK_GROUPS, close_to, everything, moment, seconds
 from conftest import PYTHONS, settings_for
 from observed import EVENTS, LOGS, WORKERS
-from processes import WORKLOADS, dask_environment, python_named
+from processes import REPOSITORY, WORKLOADS, dask_environment, python_named
 from stores import member
 
+DOCUMENT = (REPOSITORY / "docs" / "importing.md").read_text(encoding="utf-8")
 FAILURE = "ValueError('no station sends a reading of 3, password=[removed]')"
 CLUSTER = """
 query ($id: ID!) { cluster(id: $id) {
@@ -329,3 +332,27 @@ def test_files_that_are_not_as_they_should_be(artefacts, seed):
     assert told["wrong"] == []
     assert told["imported"] > 20
     assert told["imported"] + len(told["refused"]) == 80
+
+
+@pytest.mark.parametrize("artefacts", ["newest"], indirect=True)
+def test_examples_of_the_documentation(artefacts):
+    shutil.copy(artefacts.directory / "report.html", artefacts.directory / "dask-report.html")
+    (commands,) = re.findall(r"^```sh\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+    for line in commands.splitlines():
+        program, command, *arguments = shlex.split(line, comments=True)
+        assert (program, command) == ("galvo", "import")
+        done = artefacts.run(*arguments)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    (example,) = re.findall(r"^```python\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+    settings = settings_for(artefacts.galvo.address, artefacts.galvo.token)
+    printed = subprocess.run(
+        [artefacts.python, "-c", "import galvo\n" + example],
+        env=dask_environment(artefacts.directory, settings),
+        cwd=artefacts.directory,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert re.match(r"\d+ \{'environments': 1, 'workers': 2, ", printed)
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", DOCUMENT):
+        assert (REPOSITORY / "docs" / link).exists(), link

@@ -64,7 +64,7 @@ def _each(asked: argparse.Namespace, take: Any) -> int:
                 print(report)
         else:
             print(printable(_words(imported)))
-        for note in imported.notes:
+        for note in [] if imported.already else imported.notes:
             print(f"  {printable(note)}", file=sys.stderr if imported.reports else sys.stdout)
     return status
 
