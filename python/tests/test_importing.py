@@ -237,6 +237,8 @@ def test_much_is_sent_in_portions(work, taken, monkeypatch):
     assert len(taken.bodies) > 3
     sequences = [body["sequence"] for body in taken.bodies]
     assert sequences == sorted(set(sequences))
+    # Each stands on the one that arrived before it.
+    assert [body["base"] for body in taken.bodies] == [None, *sequences[:-1]]
     assert [body["final"] for body in taken.bodies] == [False] * (len(sequences) - 1) + [True]
     assert all("closed_at" not in body["cluster"] for body in taken.bodies[:-1])
     for section, items in whole.sections.items():

@@ -31,6 +31,8 @@ class Delivery:
         self._history = history
         self._account = account
         self._sequence = 0
+        self._base: int | None = None  # the last one that arrived
+        self._accepts: object = None  # what the account said that it accepts
         self._waiting = list(_batches(history))
         self._sent: dict[int, Record] = {}  # what was counted, by the identity of the item
 
@@ -38,6 +40,7 @@ class Delivery:
         """The reports as JSON, without that anything is sent."""
         while self._waiting:
             yield self._write(self._waiting.pop(0))
+            self._base = self._sequence
 
     def send(self, server: Server) -> int:
         """The number of the cluster that the reports have made."""
@@ -53,8 +56,10 @@ class Delivery:
                     raise
                 self._waiting[:0] = halves
                 continue
-            number = answer.get("cluster_id")
-            if self._history.receipt.accept(answer.get("accepts")) is False:
+            number, self._base = answer.get("cluster_id"), self._sequence
+            if answer.get("accepts") != self._accepts:
+                self._accepts = answer.get("accepts")
+                self._history.receipt.accept(self._accepts)
                 self._drop_refused()
         if not isinstance(number, int):
             raise GalvoError(f"{server.address} does not answer as Galvo does")
@@ -65,15 +70,17 @@ class Delivery:
         receipt = self._history.receipt
         for batch in self._waiting:
             for section, items in batch.items():
-                kept = [item for item in items if receipt.sends(class_of(section, item))]
-                for item in items:
-                    if not receipt.sends(class_of(section, item)):
-                        receipt.withhold(class_of(section, item))
-                batch[section] = kept
+                refused = [item for item in items if not receipt.sends(class_of(section, item))]
+                for item in refused:
+                    receipt.withhold(class_of(section, item))
+                if refused:
+                    batch[section] = [
+                        item for item in items if receipt.sends(class_of(section, item))
+                    ]
 
     def _write(self, batch: Batch) -> str:
         history, receipt = self._history, self._history.receipt
-        base, self._sequence = self._sequence, self._sequence + 1
+        self._sequence += 1
         is_final = not self._waiting
         parts = []
         for section, items in batch.items():
@@ -90,7 +97,7 @@ class Delivery:
             "account": self._account,
             "scheduler_id": history.ids.scheduler,
             "sequence": self._sequence,
-            "base": base or None,
+            "base": self._base,
             # By the clock of the file, like all other times.
             "sent_at": history.ended_at,
             "interval_seconds": INTERVAL_SECONDS,
