@@ -6,6 +6,7 @@ import logging
 import re
 import time
 import uuid
+from datetime import datetime, timedelta
 
 import dask
 import pytest
@@ -348,6 +349,38 @@ def test_a_zone_that_may_be_several_is_not_certain():
     lines = [Line(base + 20_000, "a", "INFO", "x")]
     assert not Zone.of(lines, base, base + 86_400).certain
     assert Zone.of([], base, base + 1) == (0.0, True)
+
+
+def test_what_is_known_of_one_line_tells_the_zone():
+    base = 1_790_000_000
+    line = Line(base + 20_000 + 7200.4, "a", "ERROR", "Compute Failed")
+    known = [(line, base + 20_000.0)]
+    assert Zone.of([line], base, base + 86_400, known) == (7200, True)
+    # Others of the same cluster most likely share it, but that is not certain.
+    assert Zone.of([line], base, base + 86_400, others=Zone(7200, True)) == (7200, False)
+    # Clocks that contradict each other tell nothing.
+    known.append((line, base + 10_000.0))
+    assert not Zone.of([line], base, base + 86_400, known).certain
+
+
+def test_a_dump_of_a_day_tells_its_zone_by_what_failed(work, tmp_path):
+    """A cluster that lived for a day fits into many zones; one failed task tells which it was."""
+    text = work["dump.yaml"].read_text()
+    started = re.search(r"\n  started: (\S+)", text)[1]
+    shift = 3 * 3600
+
+    def later(found):
+        moved = datetime.strptime(found[0], "%Y-%m-%d %H:%M:%S") + timedelta(seconds=shift)
+        return moved.strftime("%Y-%m-%d %H:%M:%S")
+
+    text = text.replace(f"started: {started}", f"started: {float(started) - 86_400}")
+    text = re.sub(r"\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", later, text)
+    (tmp_path / "day.yaml").write_text(text)
+    history = read(tmp_path / "day.yaml")
+    failed = [line for line in history.sections["logs"] if "Compute Failed" in line["message"]]
+    assert len(failed) == 1
+    assert work.begun < failed[0]["at"] < work.begun + work.lasted
+    assert not any("time zone" in note for note in history.notes)
 
 
 def test_lines_of_logs():

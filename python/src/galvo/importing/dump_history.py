@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 
 from distributed.utils import key_split
 
@@ -47,6 +48,8 @@ from galvo.plugin.values import (
 from galvo.plugin.workers import CLIENT_LENGTH
 
 KIND = "cluster dump"
+# Lines of workers of which it can be known when they were written: the scheduler knows, too.
+FAILURE = re.compile(r"\s*Compute Failed\s+Key:\s+(.+)")
 START = re.compile(r"\s*Start worker at:\s*(\S+)")
 # States of tasks that are over, as Dask itself has it.
 DONE = ("memory", "released", "forgotten")
@@ -108,11 +111,11 @@ class _Teller:
             for event in dump.events
             if action_of(event) == "add-worker" and "://" in event.topic
         }
+        self._find_zones(arrivals)
         guessed = 0
         for address, told in dump.workers.items():
             lines = [line for line in dump.lines.get(address, ()) if isinstance(line, Line)]
-            zone = Zone.of(lines, history.started_at, history.ended_at)
-            self._zones[address] = zone
+            zone = self._zones.get(address, Zone(0.0, True))
             started_at = arrivals.get(address) or self._start_of(address, lines, zone)
             guessed += started_at is None
             started_at = history.within(started_at or history.started_at)
@@ -149,6 +152,29 @@ class _Teller:
             history.notes.append(
                 f"{quantities.count(gone, 'workers')} had left, of which there are only events"
             )
+
+    def _find_zones(self, arrivals: Mapping[str, float]) -> None:
+        """In which zones workers wrote their logs, those first of which that is certain."""
+        begin, end = self._history.started_at, self._history.ended_at
+        doubtful: list[tuple[str, list[Line]]] = []
+        certain: set[Zone] = set()
+        for address, written in self._dump.lines.items():
+            lines = [line for line in written if isinstance(line, Line)]
+            known = []
+            for line in lines:
+                failed, started = FAILURE.match(line.message), START.match(line.message)
+                if failed and failed[1].strip() in self._dump.erred_at:
+                    known.append((line, self._dump.erred_at[failed[1].strip()]))
+                elif started and started[1] == address and address in arrivals:
+                    known.append((line, arrivals[address]))
+            zone = self._zones[address] = Zone.of(lines, begin, end, known)
+            if not zone.certain:
+                doubtful.append((address, lines))
+            elif lines:
+                certain.add(zone)
+        others = certain.pop() if len(certain) == 1 else None
+        for address, lines in doubtful:
+            self._zones[address] = Zone.of(lines, begin, end, others=others)
 
     def _id_of(self, address: str, told: Fields) -> str:
         known = identifier(text_of(told.get("server_id")).rpartition("Worker-")[2])
@@ -323,10 +349,7 @@ class _Teller:
         history, receipt = self._history, self._history.receipt
         timeless, doubtful = 0, 0
         for address, lines in self._dump.lines.items():
-            worker, zone = self._workers.get(address), self._zones.get(address)
-            if zone is None:
-                known = [line for line in lines if isinstance(line, Line)]
-                zone = Zone.of(known, history.started_at, history.ended_at)
+            worker, zone = self._workers.get(address), self._zones[address]
             doubtful += not zone.certain
             for number, line in enumerate(reversed(lines)):
                 if not isinstance(line, Line):
@@ -358,7 +381,7 @@ class _Teller:
         if doubtful:
             history.notes.append(
                 f"the logs of {quantities.count(doubtful, 'workers')} do not tell the time zone: it"
-                " is taken to be this machine's, or else the closest to UTC in which they fit"
+                " is taken to be that of other workers, or this machine's, if they fit into it"
             )
 
     # The whole.

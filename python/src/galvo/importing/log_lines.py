@@ -50,12 +50,23 @@ class Zone(NamedTuple):
     certain: bool
 
     @classmethod
-    def of(cls, lines: Iterable[Line], begin: float, end: float) -> Zone:
+    def of(
+        cls,
+        lines: Iterable[Line],
+        begin: float,
+        end: float,
+        known: Iterable[tuple[Line, float]] = (),
+        others: Zone | None = None,
+    ) -> Zone:
         """The zone in which all lines were written between two moments.
 
-        Lines do not say in which zone they were written. Mostly there is but one in which they fit.
-        If there are several, it is that of this machine, or UTC, or the one that is closest to it.
+        Lines do not say in which zone they were written. Of some it is known when that was, or
+        there is but one zone in which all of them fit. If there are several, it is that of others
+        who most likely share it, that of this machine, or the one that is closest to UTC.
         """
+        told = {QUARTER * round((line.clock - at) / QUARTER) for line, at in known}
+        if len(told) == 1:
+            return cls(told.pop(), True)
         clocks = [line.clock for line in lines]
         if not clocks:
             return cls(0.0, True)
@@ -67,6 +78,8 @@ class Zone(NamedTuple):
         ]
         if len(fit) == 1:
             return cls(fit[0], True)
+        if others is not None and others.seconds in fit:
+            return cls(others.seconds, False)
         here = datetime.fromtimestamp(end).astimezone().utcoffset()
         own = here.total_seconds() if here is not None else 0.0
         if own in fit:
