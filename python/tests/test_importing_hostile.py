@@ -90,6 +90,22 @@ def test_a_page_that_is_well(file):
     assert history.totals["thread_seconds"] == pytest.approx(4.0)
 
 
+def test_keys_and_measurements_that_are_none(file):
+    """They are told as well as they can be, or left out."""
+    keys = [[], "", [[]], None, {"a": 1}, 7, ["x", 0]]
+    stream = {name: values * len(keys) for name, values in STREAM.items()}
+    panel = {"id": "p1", "attributes": {"title": "System", "child": {"id": "s3"}}}
+    system = source({"time": [WHEN * 1000] * 3, "cpu": [1e300, 50, "x"], "memory": [0, 1e300, 7]})
+    history = read(file(page([panel, {**system, "id": "s3"}], stream={**stream, "key": keys})))
+    assert "x" in {group["name"] for group in history.sections["task_groups"]}
+    metrics = [sample["metrics"] for sample in history.sections["samples"]]
+    assert metrics == [
+        {"scheduler_memory_bytes": 0},
+        {"scheduler_cpu_cores": 0.5},
+        {"scheduler_memory_bytes": 7},
+    ]
+
+
 def test_the_notations_of_numbers(file):
     numbers = [1.5, -2.25, 1e300]
 

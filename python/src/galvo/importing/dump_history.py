@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from distributed.utils import key_split
-
 from galvo.client import quantities
 from galvo.importing.dump import Dump
 from galvo.importing.dump_events import action_of, without_copies
@@ -17,6 +15,7 @@ from galvo.importing.values import (
     Fields,
     counts_of,
     durations_of,
+    function_of,
     host_of,
     list_of,
     made_at,
@@ -225,7 +224,7 @@ class _Teller:
             item: Item = {
                 "id": ids[name],
                 "name": cut(name, NAME_LENGTH),
-                "prefix": cut(name_in(group.get("prefix")) or key_split(name), NAME_LENGTH),
+                "prefix": cut(name_in(group.get("prefix")) or function_of(name), NAME_LENGTH),
                 "first_seen_at": history.within(min(seen, default=history.ended_at)),
                 "started_at": started_at,
                 "stopped_at": stopped_at,

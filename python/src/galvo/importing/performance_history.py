@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dask.utils import parse_timedelta
-from distributed.utils import key_split
 
 from galvo.client.errors import NotImportable
 from galvo.importing.history import History, Item
 from galvo.importing.log_lines import Line, Zone, presentable
 from galvo.importing.performance import PerformanceReport
-from galvo.importing.values import group_of, host_of, is_finite, key_of
+from galvo.importing.values import function_of, group_of, host_of, is_finite, key_of
 from galvo.plugin.logs import LEVEL_LENGTH, LOGGER_LENGTH
 from galvo.plugin.profiles import Profile
 from galvo.plugin.values import ADDRESS_LENGTH, MESSAGE_LENGTH, NAME_LENGTH, cut, duration, moment
@@ -23,6 +22,8 @@ FAILED = "black"
 # What the profiler's plots take a sample for, in seconds, whatever it is.
 SAMPLE_SECONDS = 0.010
 DEEPEST = 200
+# Larger numbers measure nothing.
+LARGEST = 2**53
 
 
 def tell(report: PerformanceReport, history: History) -> None:
@@ -50,7 +51,7 @@ class _Rectangle:
         name = columns["name"][row]
         name = name if isinstance(name, str) else ""
         # "transfer-add" is a task's fetching of inputs, unless that is what its function is called.
-        own = key_split(key)
+        own = function_of(key)
         shown = [action for action in ACTIONS if name == f"{action}-{own}"]
         self.action = shown[0] if shown and name != own else "compute"
         self.erred = self.action == "compute" and columns["color"][row] == FAILED
@@ -166,7 +167,7 @@ class _Teller:
         return {
             "id": self._history.ids.of("group", one.group),
             "name": cut(one.group, NAME_LENGTH),
-            "prefix": cut(key_split(one.group), NAME_LENGTH),
+            "prefix": cut(function_of(one.group), NAME_LENGTH),
             "first_seen_at": one.start,
             "started_at": None,
             "stopped_at": None,
@@ -229,9 +230,9 @@ class _Teller:
         history, system = self._history, self._report.system
         for at, cpu, memory in zip(system["time"], system["cpu"], system["memory"]):
             metrics = {}
-            if is_finite(cpu):
+            if is_finite(cpu) and abs(cpu) < LARGEST:
                 metrics["scheduler_cpu_cores"] = cpu / 100
-            if is_finite(memory):
+            if is_finite(memory) and abs(memory) < LARGEST:
                 metrics["scheduler_memory_bytes"] = memory
             if metrics and is_finite(at) and moment(at / 1000) is not None:
                 history.add("samples", {"at": at / 1000, "metrics": metrics})

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from distributed.comm import get_address_host
-from distributed.utils import key_split_group
+from distributed.utils import key_split, key_split_group
 
 from galvo.plugin.samples import measure_worker
 from galvo.plugin.values import (
@@ -143,6 +143,14 @@ def list_of(value: Any) -> list[Any]:
 
 def texts_of(value: Any, most: int, length: int) -> list[str]:
     return [cut(text, length) for text in list_of(value) if isinstance(text, str)][:most]
+
+
+def function_of(key: Key) -> str:
+    """The name of the function or operation in the key of a task, or in the name of a group."""
+    try:
+        return str(key_split(key))
+    except (IndexError, AttributeError, TypeError, ValueError):
+        return "Other"
 
 
 def name_in(shown: Any) -> str | None:
