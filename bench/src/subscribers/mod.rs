@@ -4,7 +4,14 @@
 mod broadcast;
 mod reader;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::{
@@ -86,9 +93,10 @@ async fn compare(options: &Options, databases: &Databases, number: usize) -> Res
     let database = databases.make().await?;
     let server = Server::start(&database.url, 16).await?;
     let mut reporting = JoinSet::new();
+    let refused = Arc::new(AtomicU64::new(0));
     for cluster in 0..options.clusters {
         let connection = Connection::open(server.address, &databases.token).await?;
-        reporting.spawn(report(options.seed, cluster, connection));
+        reporting.spawn(report(options.seed, cluster, connection, Arc::clone(&refused)));
     }
     let nobody = Seen::new();
     sleep(SETTLING).await;
@@ -99,15 +107,19 @@ async fn compare(options: &Options, databases: &Databases, number: usize) -> Res
     let seen = Seen::new();
     let mut reading = subscribe(server.address, &databases.token, number, &seen).await?;
     sleep(SETTLING).await;
+    refused.store(0, Ordering::Relaxed);
     let usual = measure(options, &seen, processor).await;
+    let refused = refused.load(Ordering::Relaxed);
     let after = server.resident_megabytes();
     let stalled: Vec<TcpStream> = sockets(server.address, &databases.token, options.stalled).await?;
     sleep(SETTLING).await;
     let beside = measure(options, &seen, processor).await;
     let with_stalled = server.resident_megabytes();
-    let ended = reading.try_join_next();
-    if let Some(ended) = ended.or_else(|| reporting.try_join_next()) {
+    if let Some(ended) = reading.try_join_next().or_else(|| reporting.try_join_next()) {
         return Err(format!("one has ended: {ended:?}").into());
+    }
+    if refused > 0 {
+        println!("  {refused} reports were refused meanwhile, since the machine was busy");
     }
     drop((stalled, reading, reporting));
     server.stop().await?;
@@ -132,8 +144,13 @@ async fn reference(options: &Options, number: usize, sight: &Sight) -> Result<Me
     Ok(measured)
 }
 
-/// A report of a cluster every second, forever.
-async fn report(seed: u64, number: usize, mut connection: Connection) -> std::io::Result<()> {
+/// A report of a cluster every second, forever. One that is refused because the server is busy is counted and left out.
+async fn report(
+    seed: u64,
+    number: usize,
+    mut connection: Connection,
+    refused: Arc<AtomicU64>,
+) -> std::io::Result<()> {
     let rates = Rates { interval_seconds: 1.0, worker_samples: false, ..USUAL };
     let mut cluster = Cluster::new(seed, number, now(), rates, false);
     // Not all at once.
@@ -142,7 +159,12 @@ async fn report(seed: u64, number: usize, mut connection: Connection) -> std::io
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         seconds.tick().await;
-        connection.report(&cluster.next_report(seed).body).await?;
+        match connection.report(&cluster.next_report(seed).body).await {
+            Err(error) if error.kind() == std::io::ErrorKind::Other => {
+                refused.fetch_add(1, Ordering::Relaxed);
+            }
+            sent => sent?,
+        }
     }
 }
 

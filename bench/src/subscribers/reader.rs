@@ -85,12 +85,10 @@ fn age(message: &[u8], now: i64) -> Option<usize> {
     const NAME: &[u8] = b"\"lastSeenAt\":\"";
     let at = message.windows(NAME.len()).position(|bytes| bytes == NAME)? + NAME.len();
     let time = message.get(at + "2026-11-20T".len()..)?;
-    let two = |at: usize| {
-        let digit = |at: usize| time.get(at).map(|byte| i64::from(byte.wrapping_sub(b'0')));
-        Some(10 * digit(at)? + digit(at + 1)?)
-    };
+    let digit = |at: usize| time.get(at).map(|byte| i64::from(byte.wrapping_sub(b'0')));
+    let two = |at: usize| Some(10 * digit(at)? + digit(at + 1)?);
     let seconds = 3_600 * two(0)? + 60 * two(3)? + two(6)?;
-    let fraction = if time.get(8) == Some(&b'.') { 10 * two(9)? + two(11)? / 10 } else { 0 };
+    let fraction = if time.get(8) == Some(&b'.') { 10 * two(9)? + digit(11)? } else { 0 };
     usize::try_from((now - (1_000 * seconds + fraction)).rem_euclid(DAY)).ok()
 }
 

@@ -51,7 +51,10 @@ use crate::{
 const MAX_MESSAGE: usize = 256 << 10;
 
 /// Bytes that are read at a time. The library's own choice is 128 KiB, for each socket and from its beginning.
-const READ_BUFFER: usize = 4 << 10;
+const READ_BUFFER: usize = 1 << 10;
+
+/// Bytes that are written at a time, where as much waits: small messages cost what the system takes for each write.
+const WRITE_BUFFER: usize = 4 << 10;
 
 /// Messages that wait for the socket, of all operations together.
 const QUEUE: usize = 8;
@@ -79,7 +82,7 @@ impl Client {
         let Ok(upgraded) = upgrade.await else { return };
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BUFFER)
-            .write_buffer_size(0)
+            .write_buffer_size(WRITE_BUFFER)
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE));
         let io = TokioIo::new(upgraded);
@@ -296,7 +299,7 @@ fn crowded() -> ServerError {
     error
 }
 
-/// Sends what there is to send, and now and then something that the client answers by itself.
+/// Sends what there is to send, all that waits together, and now and then something that the client answers by itself.
 async fn speak(
     sink: &mut SplitSink<&mut Socket, Message>,
     mut queue: mpsc::Receiver<Outgoing>,
@@ -306,30 +309,37 @@ async fn speak(
 ) -> Close {
     let mut beats = interval_at(Instant::now() + heartbeat, heartbeat);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut waiting = Vec::with_capacity(QUEUE);
     loop {
-        let message = tokio::select! {
-            Some(outgoing) = queue.recv() => match outgoing {
-                Outgoing::Message(text) => Message::Text(text),
-                Outgoing::Result(operation, json) if operation.is_wanted() => {
-                    Message::Text(dialect.next(operation.id(), &json))
-                }
-                Outgoing::Result(..) => continue,
-                Outgoing::Close(close) => return close,
-            },
+        tokio::select! {
+            1.. = queue.recv_many(&mut waiting, QUEUE) => {}
             _ = beats.tick() => {
                 if unanswered.fetch_add(1, Ordering::Relaxed) >= MISSED {
                     return Close::Lost;
                 }
-                if let Some(beat) = dialect.beat()
-                    && sink.feed(Message::Text(beat)).await.is_err()
-                {
-                    return Close::Lost;
+                let beat = dialect.beat().map(Message::Text);
+                for message in beat.into_iter().chain([Message::Ping(Bytes::new())]) {
+                    if sink.feed(message).await.is_err() {
+                        return Close::Lost;
+                    }
                 }
-                Message::Ping(Bytes::new())
             }
-        };
-        // It fails, too, where the client takes nothing for too long.
-        if sink.send(message).await.is_err() {
+        }
+        for outgoing in waiting.drain(..) {
+            let text = match outgoing {
+                Outgoing::Message(text) => text,
+                Outgoing::Result(operation, json) if operation.is_wanted() => {
+                    dialect.next(operation.id(), &json)
+                }
+                Outgoing::Result(..) => continue,
+                Outgoing::Close(close) => return close,
+            };
+            // It fails, too, where the client takes nothing for too long.
+            if sink.feed(Message::Text(text)).await.is_err() {
+                return Close::Lost;
+            }
+        }
+        if sink.flush().await.is_err() {
             return Close::Lost;
         }
     }
