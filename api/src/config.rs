@@ -30,9 +30,7 @@ pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 pub use self::oidc::{ClientSecret, OidcConfig};
 pub use self::perimeter::PerimeterConfig;
 pub use self::tls::TlsConfig;
-use self::{
-    alert::AlertArgs, jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs, tls::TlsArgs,
-};
+use self::{alert::AlertArgs, jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs, tls::TlsArgs};
 
 /// Every variable the program reads.
 const VARIABLES: [&str; 50] = [

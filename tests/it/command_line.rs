@@ -327,7 +327,8 @@ async fn the_schema_goes_to_standard_output() {
 async fn health_is_told_without_a_token() {
     let database = Database::migrated().await;
     let server = Program::serve(database.url(), "127.0.0.1:0", &[]).await;
-    let told = [("/healthz", json!({ "status": "ok" })), ("/readyz", json!({ "status": "ok", "live": "whole" }))];
+    let told =
+        [("/healthz", json!({ "status": "ok" })), ("/readyz", json!({ "status": "ok", "live": "whole" }))];
     for (path, expected) in told {
         let answer = server.client().get(server.url(path)).send().await.unwrap();
         assert_eq!(answer.status(), 200, "{path}");

@@ -14,6 +14,8 @@ mod cluster_list;
 mod cluster_tag;
 mod code;
 mod coiled;
+mod coiled_list;
+mod coiled_view;
 mod command_line;
 mod comparison;
 mod convergence;

@@ -75,7 +75,10 @@ async fn with_a_certificate_the_server_speaks_tls_and_nothing_else() {
     let app = TestApp::start_with(|serve| serve.tls = Some(files.config())).await;
     let answer = ask(&app, &first).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(answer.to_ascii_lowercase().contains("\r\nstrict-transport-security: max-age=31536000\r\n"), "{answer}");
+    assert!(
+        answer.to_ascii_lowercase().contains("\r\nstrict-transport-security: max-age=31536000\r\n"),
+        "{answer}"
+    );
     assert!(ask(&app, &second).await.is_err(), "it shows the first one");
     let mut plain = TcpStream::connect(app.address()).await.unwrap();
     plain.write_all(REQUEST.as_bytes()).await.unwrap();

@@ -27,7 +27,7 @@ use crate::{
         audit::{Entry, Target},
         token::ApiToken,
     },
-    store::{self, AuditSort},
+    store::{self, AuditSort, StoreError},
 };
 
 /// Something that was done, or tried, in the account.
@@ -354,8 +354,18 @@ impl AccountScope {
         target: Target,
         detail: Value,
     ) -> Result<(), ApiError> {
-        if self.refusals.is_new(self.limit_key, action, self.now) {
-            self.store.audit_refusal(Entry::refused(action, target, detail)).await?;
+        Ok(self.note_refusal(Entry::refused(action, target, detail)).await?)
+    }
+
+    /// Writes down that somebody tried what takes the scope `admin`, which their credentials lack.
+    pub(super) async fn lacks_admin(&self, action: Action) -> Result<(), StoreError> {
+        let detail = json!({ "missing_scope": "admin" });
+        self.note_refusal(Entry::refused(action, Target::Account, detail)).await
+    }
+
+    async fn note_refusal(&self, entry: Entry) -> Result<(), StoreError> {
+        if self.refusals.is_new(self.limit_key, entry.action, self.now) {
+            self.store.audit_refusal(entry).await?;
         }
         Ok(())
     }

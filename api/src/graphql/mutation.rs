@@ -7,7 +7,6 @@ use entity::{
     audit_entry::Action,
     ids::{ClusterId, UserId},
 };
-use serde_json::json;
 
 use super::{
     account::Account,
@@ -32,10 +31,7 @@ use super::{
     schema::{self, RequestContext},
     scope::AccountScope,
 };
-use crate::{
-    domain::{audit::Target, stop::Reason},
-    store::Wish,
-};
+use crate::{domain::stop::Reason, store::Wish};
 
 /// What can be changed.
 pub(super) struct Mutation;
@@ -345,7 +341,7 @@ async fn admin_for<'a>(context: &Context<'a>, action: Action) -> Result<&'a Acco
         Err(refusal) => refusal,
     };
     let RequestContext { scope, .. } = schema::request(context);
-    scope.refused(action, Target::Account, json!({ "missing_scope": "admin" })).await?;
+    scope.lacks_admin(action).await?;
     Err(refusal)
 }
 

@@ -37,6 +37,6 @@ mod transport;
 
 pub use router::{openapi, router};
 pub use state::AppState;
-pub use tls::TlsError;
 pub(crate) use tls::Certificate;
+pub use tls::TlsError;
 pub(crate) use transport::serve;

@@ -104,7 +104,12 @@ impl Problem {
     }
 
     pub(super) fn not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing at this address")
+        Self::missing("there is nothing at this address")
+    }
+
+    /// What an address or a parameter names is not there.
+    pub(super) fn missing(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
     }
 
     pub(super) fn method_not_allowed() -> Self {

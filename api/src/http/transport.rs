@@ -104,12 +104,8 @@ pub(crate) async fn serve(
 }
 
 /// Answers what comes over a connection until it ends, or until the server stops and what is under way has been answered.
-async fn converse<S, V>(
-    http: http1::Builder,
-    stream: PatientStream<S>,
-    service: V,
-    draining: Draining,
-) where
+async fn converse<S, V>(http: http1::Builder, stream: PatientStream<S>, service: V, draining: Draining)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     V: HttpService<Incoming, ResBody = Body, Error = Infallible>,
 {

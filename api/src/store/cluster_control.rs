@@ -18,8 +18,8 @@ use sea_orm::{
 use serde_json::{Value, json};
 
 use super::{
-    arrival::next_change, audit_entry, connect::IMMEDIATE, error::StoreError, identity::SystemStore, life_cycle::in_states,
-    scoped::AccountStore, upsert::replace,
+    arrival::next_change, audit_entry, connect::IMMEDIATE, error::StoreError, identity::SystemStore,
+    life_cycle::in_states, scoped::AccountStore, upsert::replace,
 };
 use crate::domain::{
     audit::{Actor, Entry, Target, time_detail},
