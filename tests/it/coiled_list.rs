@@ -434,7 +434,8 @@ async fn closing_takes_and_leaves_the_same_as_the_mutation() {
     let (_, acknowledged) = ada.report(&told("Scheduler-1", 30, None, 1, 1).build()).await;
     assert_eq!(acknowledged["desired_state"], "stopped");
     let control = async || {
-        let query = "query($id: ID!) { cluster(id: $id) { state desiredState stopRequest { reason by { name } } } }";
+        let query =
+            "query($id: ID!) { cluster(id: $id) { state desiredState stopRequest { reason by { name } } } }";
         ada.query(query, json!({ "id": number.to_string() })).await["cluster"].take()
     };
     let by_ada = |reason: Value| json!({ "state": "CLOSING", "desiredState": "STOPPED", "stopRequest": { "reason": reason, "by": { "name": "ada" } } });

@@ -54,6 +54,7 @@ mod migrations;
 mod oidc;
 mod paging;
 mod password;
+mod performance_report;
 mod perimeter;
 mod plan;
 mod preload;

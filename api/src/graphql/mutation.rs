@@ -27,6 +27,7 @@ use super::{
     invitation::{self, InviteMemberInput, InviteMemberPayload, RevokeInvitationPayload},
     member::{self, AddMemberInput, MemberPayload, MemberRole},
     membership::{self, AcceptInvitationPayload, SetDefaultAccountPayload},
+    performance_report::{self, DeletePerformanceReportPayload},
     scalar::Date,
     schema::{self, RequestContext},
     scope::AccountScope,
@@ -315,6 +316,16 @@ impl Mutation {
             account: Account(scope.after_change()),
             user_errors: missing.into_iter().collect(),
         })
+    }
+
+    /// Removes a performance report. It is stored over REST, as `coiled.performance_report` does.
+    async fn delete_performance_report(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The report's identifier.")] identifier: String,
+    ) -> Result<DeletePerformanceReportPayload, ApiError> {
+        let scope = admin_for(context, Action::DeletePerformanceReport).await?;
+        performance_report::delete_performance_report(scope, &identifier).await
     }
 
     /// Says what the account accepts of a class of data and for how long it keeps it. Schedulers learn it with the

@@ -52,9 +52,9 @@ impl PerformanceReport {
         BigInt(self.row.size_bytes)
     }
 
-    /// Where this server shows it: a path, for a browser that is signed in or with credentials.
+    /// Where this server shows it: a path and a query, for a browser that is signed in or with credentials.
     async fn path(&self) -> String {
-        format!("/reports/{}", self.row.id)
+        format!("/reports/{}?account={}", self.row.id, self.scope.account.slug)
     }
 
     /// When it was stored, by the server's clock.

@@ -28,6 +28,7 @@ mod problem;
 mod report;
 mod router;
 mod session;
+mod shown_report;
 mod sign_in;
 mod socket;
 mod state;

@@ -196,6 +196,11 @@ impl Problem {
         problem
     }
 
+    /// Whether it is that nobody showed who they are, or not well enough.
+    pub(super) fn is_unauthenticated(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         self.status
     }

@@ -22,7 +22,7 @@ use super::{
     address::{self, request_id},
     api_token, client_span, coiled, export, forgery, graphql, health, landing, oidc, policy, preload,
     problem::Problem,
-    report, session, sign_in,
+    report, session, shown_report, sign_in,
     state::AppState,
 };
 use crate::{auth::CALLBACK, export::exports, graphql::Schema};
@@ -85,6 +85,7 @@ pub fn router(state: AppState) -> Router {
         .route(CALLBACK, get(oidc::callback))
         .route("/sign-out", axum::routing::post(sign_in::sign_out))
         .route("/password", get(sign_in::password).post(sign_in::change_password))
+        .route("/reports/{id}", get(shown_report::get))
         .route("/activate-token", get(activate_token::get).post(activate_token::post));
     let routes = api
         .merge(pages)

@@ -5,7 +5,7 @@
 
 use axum::{
     body::Body,
-    extract::{Path, State},
+    extract::{Path, RawQuery, State},
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
@@ -13,14 +13,11 @@ use entity::{api_token::Scope, ids::PerformanceReportId};
 use futures::stream;
 
 use super::{
-    address::Source,
-    page::Refused,
-    problem::Problem,
-    sign_in::to_sign_in,
-    state::AppState,
+    address::Source, credentials::Credentials, form::parameter, page::Refused, problem::Problem,
+    sign_in::to_sign_in, state::AppState,
 };
 use crate::{
-    auth::AuthError,
+    domain::slug::Slug,
     store::{AccountStore, ReportReader, StoreError},
 };
 
@@ -32,18 +29,31 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
 );
 
+/// Where a report of an account is shown.
+pub(super) fn path(account: &str, id: PerformanceReportId) -> String {
+    format!("/reports/{id}?account={account}")
+}
+
+/// Shows a report. `account` says of which of one's accounts it is.
 pub(super) async fn get(
     State(state): State<AppState>,
     Source(origin): Source,
     Path(id): Path<String>,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    let viewer = match state.viewer(&headers, Scope::Read).await {
+    let account = parameter(query.as_deref(), "account");
+    let mut shown = Credentials::of(state.cookies, &headers)?;
+    if !account.is_empty() {
+        shown.account = Some(account.as_bytes().into());
+    }
+    let viewer = match state.viewer_with(&shown, Scope::Read).await {
         Ok(viewer) => viewer,
         // A browser that is not signed in comes back when it is.
         Err(problem) if headers.get(header::AUTHORIZATION).is_none() && problem.is_unauthenticated() => {
             let id: PerformanceReportId = id.parse().map_err(|_| Problem::not_found())?;
-            return Ok(to_sign_in(&format!("/reports/{id}")));
+            let account: Slug = account.parse().map_err(|_| Problem::not_found())?;
+            return Ok(to_sign_in(&path(account.as_str(), id)));
         }
         Err(problem) => return Err(problem.into()),
     };
@@ -55,19 +65,22 @@ pub(super) async fn get(
     // Before anybody sees it: profiles and code stand in it.
     store.audit_reads().await?;
     let length = HeaderValue::from(report.size_bytes);
-    let pieces = stream::try_unfold((store, Some(first), 1), async move |(store, next, position)| {
-        let Some(bytes) = next.flatten() else { return Ok(None) };
-        let following = piece(&store, id, position).await.inspect_err(|problem| {
+    let pieces = stream::try_unfold((store, first, 1), move |(store, piece, position)| async move {
+        let Some(piece) = piece else { return Ok(None) };
+        let next = self::piece(&store, id, position).await.inspect_err(|problem| {
             tracing::warn!(reason = problem.message(), "a performance report was cut off");
         })?;
-        Ok::<_, Problem>(Some((bytes, (store, Some(following), position + 1))))
+        Ok::<_, Problem>(Some((piece, (store, next, position + 1))))
     });
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (header::CONTENT_LENGTH, length),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
-        (header::HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+        (
+            header::HeaderName::from_static("cross-origin-opener-policy"),
+            HeaderValue::from_static("same-origin"),
+        ),
     ];
     Ok((headers, Body::from_stream(pieces)).into_response())
 }

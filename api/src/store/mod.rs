@@ -48,6 +48,7 @@ mod newcomer;
 pub mod page;
 pub mod partition;
 mod password;
+mod performance_report;
 mod profile;
 pub mod reseal;
 pub mod retention;
@@ -109,6 +110,9 @@ pub(crate) use life_cycle::BATCH as SILENT_BATCH;
 pub use log_line::{AccountLogs, LINES_PER_SEARCH, LogFilter, LogParent, LogSort, Processes};
 pub use member::{MemberSort, OperatorChange};
 pub use newcomer::Newcomer;
+pub use performance_report::{
+    MAX_REPORTS_OF_USER, NewPerformanceReport, PerformanceReportSort, ReportReader, StoredReport,
+};
 pub use profile::WindowKey;
 pub use sample_chunk::SeriesParent;
 pub use scoped::{AccountStore, Write};

@@ -7,8 +7,8 @@ use entity::{
     Positional,
     ids::{
         AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId,
-        ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId, SpanId,
-        TaskGroupId, UserId, WorkerId,
+        ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId,
+        PerformanceReportId, SpanId, TaskGroupId, UserId, WorkerId,
     },
 };
 use sea_orm::{
@@ -157,7 +157,8 @@ uuid_key_part!(
     FlagId,
     AlertRuleId,
     AlertId,
-    AlertDeliveryId
+    AlertDeliveryId,
+    PerformanceReportId
 );
 
 impl From<KeyPart> for Value {

@@ -11,7 +11,8 @@ use entity::{
     performance_report_piece as piece,
 };
 use sea_orm::{
-    ActiveEnum, ColumnTrait, Condition, PaginatorTrait, QueryFilter, Select, sea_query::OnConflict,
+    ActiveEnum, ColumnTrait, Condition, PaginatorTrait, QueryFilter, Select,
+    sea_query::{ExprTrait, OnConflict},
 };
 use serde_json::json;
 

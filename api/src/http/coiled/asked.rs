@@ -88,6 +88,11 @@ impl FromRequestParts<AppState> for Asked {
 }
 
 impl Asked {
+    /// From whose buckets it is paid.
+    pub(super) fn taker(&self) -> Taker {
+        self.taker
+    }
+
     /// What the path names under a name.
     pub(super) fn path(&self, name: &str) -> &str {
         in_path(&self.path, name)

@@ -14,6 +14,7 @@ mod interaction;
 mod log;
 mod metric;
 mod paging;
+mod performance_report;
 mod user;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -47,4 +48,6 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(log::of_cluster))
         .routes(routes!(log::of_instance))
         .routes(routes!(metric::value))
+        .routes(routes!(performance_report::store))
+        .routes(routes!(performance_report::list))
 }

@@ -16,7 +16,6 @@ use entity::{
     ids::PerformanceReportId,
     performance_report::{Model, Visibility},
 };
-use futures::TryStreamExt;
 use multer::{Constraints, Multipart, SizeLimit};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -28,7 +27,7 @@ use crate::{
     blocking::blocking,
     http::{
         problem::{ErrorBody, Problem},
-        state::AppState,
+        shown_report,
     },
     seal::Sealed,
     store::{
@@ -131,10 +130,9 @@ pub(super) async fn store(asked: Asked, headers: HeaderMap, body: Body) -> Resul
     }
     let state = &asked.state;
     state.report_budget.check(asked.taker())?;
-    let _place = state
-        .performance_reports_under_way
-        .try_acquire()
-        .map_err(|_| Problem::unavailable("too many performance reports are being stored, try again later"))?;
+    let _place = state.performance_reports_under_way.try_acquire().map_err(|_| {
+        Problem::unavailable("too many performance reports are being stored, try again later")
+    })?;
     let id = PerformanceReportId(Uuid::now_v7());
     let received = tokio::time::timeout(state.patience.body, receive(&asked.store, id, &headers, body));
     let Received { name, size, pieces } = received.await.map_err(|_| Problem::timeout())??;
@@ -150,7 +148,7 @@ pub(super) async fn store(asked: Asked, headers: HeaderMap, body: Body) -> Resul
     };
     match asked.store.add_performance_report(new).await? {
         StoredReport::Stored(row) => {
-            let url = url(state, &headers, row.id);
+            let url = url(&asked, &headers, row.id);
             Ok((StatusCode::CREATED, Json(ReportUrl { url })).into_response())
         }
         StoredReport::Refused => Err(Problem::forbidden(
@@ -182,8 +180,7 @@ async fn receive(
         .map_err(|_| Problem::unsupported_media_type("the Content-Type must be multipart/form-data"))?;
     let limits = SizeLimit::new().whole_stream(MAX_BODY).per_field(MAX_BYTES);
     let chunks = body.into_data_stream();
-    let mut form =
-        Multipart::with_constraints(chunks, boundary, Constraints::new().size_limit(limits));
+    let mut form = Multipart::with_constraints(chunks, boundary, Constraints::new().size_limit(limits));
     while let Some(mut field) = form.next_field().await.map_err(refused)? {
         if field.name() != Some("file") {
             continue;
@@ -256,9 +253,10 @@ pub(super) async fn list(asked: Asked, headers: HeaderMap) -> Result<Response, P
             let page = asked.store.performance_report_page(reader, sort, &request).await?;
             let rows: Vec<Model> = page.rows.into_iter().map(|(_, row)| row).collect();
             let users: Vec<_> = rows.iter().map(|row| row.user_id).collect();
-            let users = if rows.is_empty() { Default::default() } else { asked.store.users_by_id(&users).await? };
+            let users =
+                if rows.is_empty() { Default::default() } else { asked.store.users_by_id(&users).await? };
             let row = |row: Model| ReportRow {
-                url: url(&asked.state, &headers, row.id),
+                url: url(asked, &headers, row.id),
                 id: row.id.to_string(),
                 private: row.visibility == Visibility::Private,
                 user: users.get(&row.user_id).map(|user| user.name.clone()),
@@ -272,10 +270,10 @@ pub(super) async fn list(asked: Asked, headers: HeaderMap) -> Result<Response, P
 }
 
 /// Where a report is shown: under the name of the server that it was told, or else the one that was asked.
-fn url(state: &AppState, headers: &HeaderMap, id: PerformanceReportId) -> String {
-    let path = format!("/reports/{id}");
+fn url(asked: &Asked, headers: &HeaderMap, id: PerformanceReportId) -> String {
+    let (state, path) = (&asked.state, shown_report::path(&asked.viewer.account().slug, id));
     match (&state.public_url, headers.get(header::HOST).and_then(|host| host.to_str().ok())) {
-        (Some(public), _) => public.join(&path),
+        (Some(public), _) => format!("{public}{path}"),
         (None, Some(host)) => {
             let scheme = if state.cookies.secure { "https" } else { "http" };
             format!("{scheme}://{host}{path}")
