@@ -289,7 +289,7 @@ def views(customer, client, row, report):
     assert (listed["id"], listed["name"]) == (number, report["scheduler_id"])
     assert listed["current_state"]["state"] == "ready"
     assert report["scheduler_id"] in command.run("cluster", "list")
-    details = client.call("coiled", function="cluster_details", cluster_id=number)
+    details = client.call("cloud", method="cluster_details", cluster_id=number)
     assert len(details["workers"]) == 2
     assert command.run("cluster", "address", str(number)) == "127.0.0.1"
     assert command.run("cluster", "address") == "127.0.0.1", "the newest of one's own is meant"

@@ -70,6 +70,10 @@ class Customer(client.Commands):
     def coiled(self, function, **arguments):
         return getattr(coiled, function)(**arguments)
 
+    def cloud(self, method, **arguments):
+        with coiled.Cloud() as cloud:
+            return getattr(cloud, method)(**arguments)
+
     def refused(self, function, **arguments):
         try:
             self.analytics(function, **arguments)
