@@ -161,15 +161,15 @@ async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<ClusterR
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
     let users: BTreeSet<UserId> = rows.iter().filter_map(|row| row.user_id).collect();
     let users: Vec<UserId> = users.into_iter().collect();
-    let (users, mut used, rates) = tokio::try_join!(
+    let (users, mut usage, rates) = tokio::try_join!(
         store.users_by_id(&users),
         store.usage_by_cluster_and_day(&ids),
         store.cost_rates()
     )?;
     let rates = RateCard::new(rates);
     let in_words = rows.into_iter().map(|row| {
-        let user = row.user_id.and_then(|user| users.get(&user)).map(|user| user.name.clone());
-        let days = used.remove(&row.id).unwrap_or_default();
+        let user = row.user_id.and_then(|id| users.get(&id)).map(|user| user.name.clone());
+        let days = usage.remove(&row.id).unwrap_or_default();
         let costs = rates.cost(days.iter().map(|(day, usage)| (*day, usage)));
         ClusterRow::new(row, user, &costs)
     });

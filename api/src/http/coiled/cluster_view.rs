@@ -460,7 +460,7 @@ mod tests {
     fn processes_have_numbers_and_names() {
         let worker: WorkerId = "6ba7b810-9dad-41d1-80b4-00c04fd430c8".parse().expect("a UUID");
         // 0x6ba7b8109dad41d1 ^ 0x80b400c04fd430c8, without its first three digits.
-        assert_eq!(instance_number(worker), 0x3b8_d0d2_7971_19);
+        assert_eq!(instance_number(worker), 0x0003_b8d0_d279_7119);
         let cluster = ClusterId(12);
         for process in [None, Some(worker)] {
             assert_eq!(named_instance(&instance_name(cluster, process)), Some((cluster, process)));

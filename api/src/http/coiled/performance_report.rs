@@ -253,8 +253,7 @@ pub(super) async fn list(asked: Asked, headers: HeaderMap) -> Result<Response, P
             let page = asked.store.performance_report_page(reader, sort, &request).await?;
             let rows: Vec<Model> = page.rows.into_iter().map(|(_, row)| row).collect();
             let users: Vec<_> = rows.iter().map(|row| row.user_id).collect();
-            let users =
-                if rows.is_empty() { Default::default() } else { asked.store.users_by_id(&users).await? };
+            let users = asked.store.users_by_id(&users).await?;
             let row = |row: Model| ReportRow {
                 url: url(asked, &headers, row.id),
                 id: row.id.to_string(),
