@@ -1,5 +1,5 @@
 //! Measures Galvo's server from outside: how fast it takes reports in, how soon it refuses what would harm it, how
-//! much memory it needs and how much storage, each against a reference measured in the same run. Run by `make bench`; `docs/benchmarks.md` says more.
+//! much memory it needs and how much storage, and how soon many readers hear of what was reported, each against a reference measured in the same run. Run by `make bench`; `docs/benchmarks.md` says more.
 #![expect(clippy::print_stdout, reason = "it is a program that prints")]
 
 mod client;
@@ -17,6 +17,7 @@ mod reference;
 mod results;
 mod server;
 mod storage;
+mod subscribers;
 mod traffic;
 
 use clap::{Parser, Subcommand};
@@ -41,6 +42,11 @@ enum Benchmark {
     Operations(operations::Options),
     /// How much memory the server needs for how many clusters, and whether that grows.
     Memory(memory::Options),
+    /// How soon many subscribers hear of each report, and what that costs.
+    Subscribers(subscribers::Options),
+    /// What the subscribers' figures are compared with.
+    #[command(hide = true)]
+    Broadcast(subscribers::BroadcastOptions),
     /// How large a store becomes by one cluster in one day, table by table.
     Storage(storage::Options),
 }
@@ -61,6 +67,8 @@ async fn run(benchmark: Benchmark) -> Result<()> {
         Benchmark::Ingest(options) => ingest::run(&options).await,
         Benchmark::Operations(options) => operations::run(&options).await,
         Benchmark::Memory(options) => memory::run(&options).await,
+        Benchmark::Subscribers(options) => subscribers::run(&options).await,
+        Benchmark::Broadcast(options) => subscribers::broadcast(&options).await,
         Benchmark::Storage(options) => storage::run(&options).await,
     }
 }

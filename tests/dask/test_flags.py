@@ -46,9 +46,7 @@ def test_flags(galvo, processes):
     assert "python" in versions["packages"]
 
     stranger.kill()
-    wait_until(
-        lambda: flags()["VERSION_MISMATCH"]["until"], "the stranger is gone", NOTICED_WITHIN
-    )
+    wait_until(lambda: flags()["VERSION_MISMATCH"]["until"], "the stranger is gone", NOTICED_WITHIN)
     assert flags()["MANY_FAILURES"]["until"] is None
 
 

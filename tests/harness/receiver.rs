@@ -54,7 +54,7 @@ pub struct WebhookReceiver {
     received: Arc<Mutex<Vec<Received>>>,
     answers: Arc<Mutex<VecDeque<Answer>>>,
     heard: Arc<Notify>,
-    _serving: JoinSet<()>,
+    _accepting: JoinSet<()>,
 }
 
 impl WebhookReceiver {
@@ -64,13 +64,13 @@ impl WebhookReceiver {
         let address = listener.local_addr().unwrap();
         let received: Arc<Mutex<Vec<Received>>> = Arc::default();
         let (answers, heard): (Arc<Mutex<VecDeque<Answer>>>, _) = (Arc::default(), Arc::new(Notify::new()));
-        let mut serving = JoinSet::new();
-        let state = (Arc::clone(&received), Arc::clone(&answers), Arc::clone(&heard));
-        serving.spawn(async move {
+        let mut accepting = JoinSet::new();
+        let shared = (Arc::clone(&received), Arc::clone(&answers), Arc::clone(&heard));
+        accepting.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (received, answers, heard) = state.clone();
+                let (received, answers, heard) = shared.clone();
                 connections.spawn(async move {
                     let Some((request, mut stream)) = read_request(stream).await else { return };
                     let answer = answers.lock().unwrap().pop_front().unwrap_or(Answer::Status(204));
@@ -78,18 +78,18 @@ impl WebhookReceiver {
                     heard.notify_waiters();
                     match answer {
                         Answer::Status(status) => {
-                            let head = format!(
+                            let text = format!(
                                 "HTTP/1.1 {status} X\r\nConnection: close\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
                             );
                             // Whoever asked may have heard enough.
-                            let _ = stream.write_all(head.as_bytes()).await;
+                            let _ = stream.write_all(text.as_bytes()).await;
                         }
                         Answer::Silence => std::future::pending().await,
                     }
                 });
             }
         });
-        Self { address, received, answers, heard, _serving: serving }
+        Self { address, received, answers, heard, _accepting: accepting }
     }
 
     /// An address to send requests to.
@@ -155,7 +155,7 @@ pub struct MailReceiver {
     address: SocketAddr,
     received: Arc<Mutex<Vec<Mail>>>,
     refusals: Arc<Mutex<u32>>,
-    _serving: JoinSet<()>,
+    _accepting: JoinSet<()>,
 }
 
 impl MailReceiver {
@@ -165,15 +165,15 @@ impl MailReceiver {
         let address = listener.local_addr().unwrap();
         let (received, refusals): (Arc<Mutex<Vec<Mail>>>, Arc<Mutex<u32>>) = Default::default();
         let state = (Arc::clone(&received), Arc::clone(&refusals));
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
+        let mut accepting = JoinSet::new();
+        accepting.spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 // One that breaks off has heard enough.
                 let _ = converse(stream, &state.0, &state.1).await;
             }
         });
-        Self { address, received, refusals, _serving: serving }
+        Self { address, received, refusals, _accepting: accepting }
     }
 
     /// Where it is, as settings take it.

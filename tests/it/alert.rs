@@ -377,7 +377,7 @@ async fn two_servers_send_a_message_once() {
     let keys = Keys::generate();
     let database = Database::migrated().await;
     let app = TestApp::start_on(database, KeySource::Ring(keys.clone()), |serve| {
-        serve.alerts.private_targets = true
+        serve.alerts.private_targets = true;
     })
     .await;
     let other =

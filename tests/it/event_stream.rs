@@ -61,13 +61,11 @@ impl Events {
                 };
             }
             let chunk = tokio::time::timeout(Duration::from_secs(20), self.response.chunk()).await;
-            match chunk.expect("something comes").unwrap() {
-                Some(chunk) => self.rest.extend_from_slice(&chunk),
-                None => {
-                    assert_eq!(self.rest, b"");
-                    return Event::Ended;
-                }
-            }
+            let Some(chunk) = chunk.expect("something comes").unwrap() else {
+                assert_eq!(self.rest, b"");
+                return Event::Ended;
+            };
+            self.rest.extend_from_slice(&chunk);
         }
     }
 

@@ -33,6 +33,7 @@ fn environment(number: u128, dask: &str) -> Value {
 }
 
 /// A kind; a report that leads to it and one that almost does; and what is told of the flag.
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn cases() -> Vec<(&'static str, ReportBuilder, ReportBuilder, Value)> {
     let samples =
         |name: &str, samples: Vec<Value>| report(name).with("/workers", workers()).with("/samples", samples);
@@ -170,7 +171,7 @@ fn cases() -> Vec<(&'static str, ReportBuilder, ReportBuilder, Value)> {
             "IDLE",
             idle("idle", 1_230.0),
             idle("idle-", 1_199.0),
-            flag("00:00", 1_230.0, 1_200.0, "seconds", "There was nothing to do for 20 min."),
+            flag("00:00", 1_230.0, 1_200.0, "seconds", "There was nothing to do for 21 min."),
         ),
     ]
 }
@@ -316,6 +317,7 @@ const UNMUTE: &str = "mutation($input: UnmuteFlagInput!) { result: unmuteFlag(in
     account { flagMutes { kind tag { key value } until } } userErrors { field message } } }";
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one mute after the other, on the same clusters")]
 async fn what_is_muted_is_in_no_list_and_finds_no_cluster() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;

@@ -1044,16 +1044,23 @@ async fn analyses_see_the_accounts_own_work_alone() {
     }
     assert_ne!(of_ada["clusters"]["nodes"][0]["answers"]["whatChanged"]["confidence"], "NOT_COLLECTED");
 
-    let scoped = "query($id: ID!) { viewer { account { fineMetrics(scope: { clusterIds: [$id] }) { total }
-        profile(scope: { clusterIds: [$id] }) { samples } series(scope: { clusterIds: [$id] }, metrics: [CPU]) { unit }
-        compare(base: {}, head: { clusterIds: [$id] }) { delta } } } }";
+    // One at a time: which of several fields is told to have failed is a matter of which was first.
+    let scoped = [
+        "fineMetrics(scope: { clusterIds: [$id] }) { total }",
+        "profile(scope: { clusterIds: [$id] }) { samples }",
+        "series(scope: { clusterIds: [$id] }, metrics: [CPU]) { unit }",
+        "compare(base: {}, head: { clusterIds: [$id] }) { delta }",
+    ]
+    .map(|field| format!("query($id: ID!) {{ viewer {{ account {{ {field} }} }} }}"));
     let against = format!(
         "query($id: ID!) {{ cluster(id: \"{bobs}\") {{ answers {{ whatChanged(baseline: $id) {{ value }} }} }} }}"
     );
     let ids = node_ids(&ada).await;
     let id = ids.iter().find(|(noun, _)| *noun == "Cluster").unwrap().1.clone();
-    for query in [scoped, &against] {
-        assert!(ada.ask(scoped, json!({ "id": id })).await.get("errors").is_none());
+    for query in &scoped {
+        assert!(ada.ask(query, json!({ "id": id })).await.get("errors").is_none(), "{query}");
+    }
+    for query in scoped.iter().chain([&against]) {
         for (theirs, nobodys) in
             [(id.clone(), of_nothing(&id)), (json!(number.to_string()), json!((number + 7).to_string()))]
         {

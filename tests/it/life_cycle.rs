@@ -235,24 +235,25 @@ async fn a_lost_cluster_stops_counting_and_its_work_is_lost() {
     let headline = "Whether the last computation finished is not known, since nothing is heard of its cluster any more; \
                     1 of 2 did.";
     assert_eq!(lost["answers"]["finished"]["headline"], headline);
-    let nodes = |found: &Value| {
+    let computations = |found: &Value| {
         let mut nodes = found["computations"]["nodes"].as_array().unwrap().clone();
         nodes.sort_by_key(|node| node["daskId"].to_string());
         nodes
     };
     let expected =
         json!({ "daskId": uuid(2), "state": "LOST", "endedAt": scheduler_time(30), "wallSeconds": 28.0 });
-    assert_eq!(nodes(&lost)[1], expected);
-    let list = "{ viewer { account { computations(states: [LOST]) { totalCount } } } }";
-    let count =
-        async || ada.query(list, json!({})).await["viewer"]["account"]["computations"]["totalCount"].take();
+    assert_eq!(computations(&lost)[1], expected);
+    let of_lost = "{ viewer { account { computations(states: [LOST]) { totalCount } } } }";
+    let count = async || {
+        ada.query(of_lost, json!({})).await["viewer"]["account"]["computations"]["totalCount"].take()
+    };
     assert_eq!(count().await, 1);
 
     // It comes back, and says nothing of what it computes, because that has not changed.
     ada.reported(&told("etl", 86_400, None, 2, 5).build()).await;
     let back = cluster(&ada, number, fields).await;
     assert_eq!((back["state"].as_str(), back["endedAt"].as_str()), (Some("RUNNING"), None));
-    assert_eq!(nodes(&back), nodes(&before));
+    assert_eq!(computations(&back), computations(&before));
     assert_eq!(count().await, 0);
     app.stop().await;
 }

@@ -300,16 +300,17 @@ impl World {
             let wish = InvitationWish { name: None, label: String::new(), grant, expires_at: None };
             app.accounts().invite(&account.parse().unwrap(), wish).await.unwrap()
         };
-        let rule = "mutation { createAlertRule(input: { name: \"x\", condition: { flags: [IDLE] }, emails: [\"a@b.de\"] }) {
+        let create = "mutation { createAlertRule(input: { name: \"x\", condition: { flags: [IDLE] }, emails: [\"a@b.de\"] }) {
             alertRule { identifier } } }";
-        let rule = owner.query(rule, json!({})).await["createAlertRule"]["alertRule"]["identifier"].take();
+        let alert_rule =
+            owner.query(create, json!({})).await["createAlertRule"]["alertRule"]["identifier"].take();
         let report = owner.stored_report("public", "report.html", "<p>").await;
         let node = &account["clusters"]["nodes"][0];
         let words = vec![
             ("REPORT", json!(report)),
             ("CLUSTER", node["id"].clone()),
             ("GROUP", node["errors"]["nodes"][0]["group"]["id"].clone()),
-            ("RULE", rule),
+            ("RULE", alert_rule),
             ("TARGET", user(&named("target"))),
             ("OTHER", user(&named("other"))),
             ("OWNER", user(&slug)),

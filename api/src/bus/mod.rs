@@ -2,7 +2,7 @@
 //! see what.
 //!
 //! Whoever commits a change publishes a [`Notice`] after the commit. Where nobody watches the account that costs a look at a
-//! number. Whoever watches has an [`Ear`], which keeps one notice for each cluster, however many were published, and no more
+//! number. Whoever watches has an ear ([`Watch`]), which keeps one notice for each cluster, however many were published, and no more
 //! than so many: what does not fit is a gap, which the reader closes by reading what changed since it last did.
 
 mod in_process;

@@ -86,7 +86,6 @@ impl AccountWatch {
 
     /// The messages that tell of alerts, the newest first, and what became of them; of the last 30 days. Null, with an error,
     /// for a token without the scope `admin`.
-    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn alert_deliveries(
         &self,
         context: &Context<'_>,

@@ -263,6 +263,7 @@ impl Cluster {
     }
 
     /// What was noticed of it: what lasts first, and then what ended last. At most 100 are kept.
+    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn flags(
         &self,
         #[graphql(desc = "Only what lasts (true), or only what ended (false).")] active: Option<bool>,

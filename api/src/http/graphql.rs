@@ -134,7 +134,7 @@ fn told(state: &AppState, taker: &OnceLock<Taker>, response: Response) -> Respon
 /// Writes the answer in the media type the client asked for.
 fn answer(state: &AppState, media_type: MediaType, outcome: Result<Outcome, Refusal>) -> Response {
     let rendered = match outcome {
-        Ok(Outcome::Answer(response)) => response.into(),
+        Ok(Outcome::Answer(response)) => (*response).into(),
         Ok(Outcome::Subscription(subscription)) => {
             return event_stream::lasting(*subscription, state.patience.heartbeat);
         }

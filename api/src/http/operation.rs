@@ -122,7 +122,7 @@ impl<'a> Asker<'a> {
 /// What becomes of a request.
 pub(super) enum Outcome {
     /// It was answered.
-    Answer(GraphQlResponse),
+    Answer(Box<GraphQlResponse>),
     /// It is answered again and again.
     Subscription(Box<Subscription>),
 }
@@ -193,7 +193,7 @@ pub(super) async fn execute(
             .map_err(|_| Problem::deadline_of_change(state.query_timeout))?
             .unwrap_or_else(|gone| Err(Problem::panicked(&gone)))
     };
-    Ok(Outcome::Answer(response?.extension("cost", cost)))
+    Ok(Outcome::Answer(Box::new(response?.extension("cost", cost))))
 }
 
 /// What may be executed of a request.

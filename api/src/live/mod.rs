@@ -1,7 +1,7 @@
 //! Subscriptions: what is read again whenever something changed, written once for all who asked for the same, and given to
 //! each of them as fast as they take it.
 //!
-//! Whoever shows credentials has a [`Pass`], which ends when they do. With it, [`Live::subscribe`] makes a [`Subscription`]
+//! Whoever shows credentials has a [`Pass`], which ends when they do. With it, [`Live`] makes a [`Subscription`]
 //! of a checked document: a stream of written payloads, for a transport to send. Subscriptions of one account that differ
 //! only in where they begin are a group. It has one task, which reads and writes, and a short list of what it wrote; a
 //! reader is a place in that list. Whoever is too slow for the list reads for themselves what they missed, from the

@@ -310,7 +310,7 @@ impl AccountStore {
             Expr::cust(DAY),
         ]);
         let rows: Vec<DayUse> = select.into_model().all(&self.reads()).await?;
-        let mut uses: BTreeMap<Subject, Vec<(i64, Usage)>> = BTreeMap::new();
+        let mut spent: BTreeMap<Subject, Vec<(i64, Usage)>> = BTreeMap::new();
         for row in rows {
             let subject = match (of, row.user_id) {
                 (Whose::Account, _) => Subject::Account,
@@ -320,13 +320,13 @@ impl AccountStore {
             };
             let DayUse { thread_us, worker_us, memory_gib_us, .. } = row;
             let usage = Usage { thread_us, worker_us, memory_gib_us, ..Usage::default() };
-            uses.entry(subject).or_default().push((row.day, usage));
+            spent.entry(subject).or_default().push((row.day, usage));
         }
         let cost = |days: &Vec<(i64, Usage)>| {
             let costs = rates.cost(days.iter().map(|(day, usage)| (*day, usage)));
             costs.iter().filter(|cost| cost.currency == currency).map(|cost| cost.nanos).sum::<i128>()
         };
-        let costs = uses.iter().map(|(subject, days)| (*subject, cost(days)));
+        let costs = spent.iter().map(|(subject, days)| (*subject, cost(days)));
         let dear = costs.filter(|(_, cost)| *cost >= i128::from(nanos));
         Ok(dear.map(|(subject, cost)| (subject, amount(cost))).collect())
     }

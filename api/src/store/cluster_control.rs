@@ -78,8 +78,8 @@ impl AccountStore {
                 let Some(row) = store.cluster_to_write_on(id, wish.at).await? else { return Ok(None) };
                 let control = store.cluster_control(id).await?;
                 let control = match wish.state {
-                    DesiredState::Stopped => stopped(control, wish.clone()),
-                    DesiredState::Running => without_stop(control),
+                    DesiredState::Stopped => stopped(&control, &wish),
+                    DesiredState::Running => without_stop(&control),
                 };
                 store.put_cluster_control(control).await?;
                 store.audit(wish_entry(id, &wish)).await?;
@@ -109,7 +109,7 @@ impl AccountStore {
                 }
                 let control = store.cluster_control(id).await?;
                 let by_policy = control.stop_origin == Some(StopOrigin::IdlePolicy);
-                let control = if by_policy { without_stop(control) } else { control };
+                let control = if by_policy { without_stop(&control) } else { control };
                 store
                     .put_cluster_control(Model {
                         kept_at: Some(now),
@@ -174,7 +174,7 @@ impl AccountStore {
         control: Model,
         now: Timestamp,
     ) -> Result<Model, StoreError> {
-        let control = without_stop(control);
+        let control = without_stop(&control);
         self.put_cluster_control(control.clone()).await?;
         self.set_desired_state(row.clone(), DesiredState::Running).await?;
         self.touch_cluster(row, now).await?;
@@ -254,7 +254,7 @@ impl SystemStore {
         let wish = Wish { state: DesiredState::Stopped, user: None, reason, at: now };
         let by = Actor::operator(now);
         audit_entry::add(&transaction, account, &by, wish_entry(id, &wish)).await?;
-        let control = stopped(known.unwrap_or_else(|| nothing_said(account, id)), wish);
+        let control = stopped(&known.unwrap_or_else(|| nothing_said(account, id)), &wish);
         let replaced =
             Entity::insert(control.into_active_model().reset_all()).on_conflict(replace::<Entity>());
         replaced.exec_without_returning(&transaction).await?;
@@ -294,16 +294,16 @@ fn wish_entry(cluster: ClusterId, wish: &Wish) -> Entry {
     Entry::done(Action::SetDesiredState, Target::Cluster(cluster), detail)
 }
 
-fn stopped(control: Model, wish: Wish) -> Model {
+fn stopped(control: &Model, wish: &Wish) -> Model {
     Model {
         stop_at: Some(wish.at),
         stop_origin: Some(wish.user.map_or(StopOrigin::Operator, |_| StopOrigin::User)),
         stop_user_id: wish.user,
-        stop_reason: wish.reason.map(Reason::into_string),
-        ..control
+        stop_reason: wish.reason.clone().map(Reason::into_string),
+        ..*control
     }
 }
 
-fn without_stop(control: Model) -> Model {
-    Model { stop_at: None, stop_origin: None, stop_user_id: None, stop_reason: None, ..control }
+fn without_stop(control: &Model) -> Model {
+    Model { stop_at: None, stop_origin: None, stop_user_id: None, stop_reason: None, ..*control }
 }

@@ -13,10 +13,7 @@ use entity::{
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait, Select,
-    sea_query::{
-        Alias, Expr, ExprTrait, Frame, FrameType, Func, Order, Query, SelectStatement, UnionType,
-        WindowStatement,
-    },
+    sea_query::{Expr, ExprTrait, Func, Query, SelectStatement, UnionType},
 };
 
 use super::{
@@ -257,16 +254,15 @@ impl AccountStore {
             )
             .union(UnionType::All, ends)
             .take();
-        let mut before = WindowStatement::partition_by("cluster_id");
-        before.order_by("began", Order::Asc).order_by("ended", Order::Asc).frame_between(
-            FrameType::Rows,
-            Frame::UnboundedPreceding,
-            Frame::Preceding(1),
+        // Written out, since the builder binds the number in front of PRECEDING and leaves no space between.
+        let busy_until = Expr::cust(
+            "MAX(ended) OVER (PARTITION BY cluster_id ORDER BY began, ended \
+             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)",
         );
         let idle = Query::select()
             .columns(["cluster_id", "computation_id", "born", "died"])
             .expr_as(Expr::col("began"), "idle_until")
-            .expr_window_as(Func::max(Expr::col("ended")), before, Alias::new("busy_until"))
+            .expr_as(busy_until, "busy_until")
             .from_subquery(busy, "busy")
             .take();
         let idle_from = || Expr::from(Func::coalesce([Expr::col("busy_until"), Expr::col("born")]));

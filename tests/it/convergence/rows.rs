@@ -214,16 +214,14 @@ impl Reader {
             other => sea_value_to_json_value(other),
         };
         match (table, column) {
-            // The identifiers of account and cluster, which are random, and the key's.
-            (_, "account_id") | ("clusters", "id") => None,
+            // The identifiers of account and cluster, which are random, and in which order things arrived, by the server's clock.
+            (_, "account_id" | "arrived_at") | ("clusters", "id" | "changed_at" | "late_at") => None,
             (_, "key_id") => Some(json!(value != json!(0))),
             (_, "cluster_id") => Some(json!(self.clusters[&value.as_i64().unwrap()])),
             (_, "user_id") => Some(value.as_str().map_or(Value::Null, |id| json!(self.users[id]))),
             // The server's own note of what it may have missed.
             ("clusters", "complete_until") if self.ways != Ways::Same => None,
             (_, "sequence") if self.ways == Ways::Different => None,
-            // In which order things arrived, by the server's clock.
-            (_, "arrived_at") | ("clusters", "changed_at" | "late_at") => None,
             _ => Some(value),
         }
     }

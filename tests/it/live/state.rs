@@ -83,7 +83,7 @@ async fn a_resumed_stream_brings_what_changed_since() {
     changes.sort();
     assert_eq!(changes, [("one".to_owned(), 2, true), ("two".to_owned(), 1, true)]);
     ada.reported(&report("two", 2, 3).build()).await;
-    let change = until(&mut watching, "two", 3, true).await;
+    until(&mut watching, "two", 3, true).await;
     // A cursor lies a minute before the round in front of its own, so that nothing is missed that is committed late or was to
     // come with it: what changed since then comes again.
     app.set_clock("2026-11-20T12:10:00Z");
@@ -102,6 +102,9 @@ async fn a_resumed_stream_brings_what_changed_since() {
 async fn a_filter_and_identifiers_choose_clusters() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
+    // Without workers it would be starting.
+    let report =
+        |name: &str, sequence, tasks| report(name, sequence, tasks).with("/cluster/totals/workers", 2);
     let number = ada.reported(&report("one", 1, 1).build()).await;
     let id =
         ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;

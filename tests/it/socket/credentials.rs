@@ -209,14 +209,20 @@ async fn operations_cost_what_they_cost_over_http() {
     let told = |remaining| json!({ "rateLimit": { "cost": 3, "remaining": remaining } });
     assert_eq!(first["payload"]["data"], told(2_000), "{first}");
     assert_eq!(socket.message().await, complete("a"));
-    // What is refused costs a thousand, however few there are left.
-    let wrong = "GRAPHQL_VALIDATION_FAILED";
-    for code in [wrong, wrong, wrong, "RATE_LIMITED"] {
+    // What is refused costs a thousand, however few there are left: two are paid for, and a third is if the bucket has got a
+    // point again by then, which takes 30 milliseconds.
+    let mut refusals = 0;
+    let last = loop {
         socket.ask("a", "{ nonsense }", json!({})).await;
         let refused = socket.message().await;
         assert_eq!(refused["type"], "error", "{refused}");
-        assert_eq!(refused["payload"][0]["extensions"]["code"], code, "{refused}");
-    }
+        match refused["payload"][0]["extensions"]["code"].as_str().unwrap() {
+            "GRAPHQL_VALIDATION_FAILED" => refusals += 1,
+            other => break other.to_owned(),
+        }
+    };
+    assert_eq!(last, "RATE_LIMITED");
+    assert!((2..=3).contains(&refusals), "{refusals}");
     // The same bucket serves all ways, and an empty one ends no socket.
     assert_eq!(ada.ask(NAME, json!({})).await["errors"][0]["extensions"]["code"], "RATE_LIMITED");
     says_nothing(&mut socket).await;

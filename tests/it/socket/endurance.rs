@@ -34,7 +34,7 @@ fn frame(text: &str) -> Vec<u8> {
     match u8::try_from(text.len()) {
         Ok(length) if length < 126 => frame.push(0x80 | length),
         _ => {
-            frame.push(0x80 | 126);
+            frame.push(0xFE);
             frame.extend_from_slice(&u16::try_from(text.len()).unwrap().to_be_bytes());
         }
     }
@@ -93,7 +93,7 @@ async fn who_takes_nothing_is_not_waited_for_for_ever() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let ended: Result<std::io::Result<()>, _> = timeout(Duration::from_secs(60), written).await;
+    let ended: Result<std::io::Result<()>, _> = timeout(Duration::from_mins(1), written).await;
     assert!(ended.expect("it ends").is_err());
     // What it held is free for others.
     let mut socket = timeout(Duration::from_secs(20), app.socket_of(&ada)).await.expect("there is a place");

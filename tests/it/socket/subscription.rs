@@ -12,7 +12,7 @@ const CLUSTERS: &str = "subscription($ids: [ID!]) { clusters(account: \"ada\", i
     cursor cluster { id schedulerId now { workers } } } }";
 
 const EVENTS: &str = "subscription($after: String) { events(account: \"ada\", after: $after) {
-    cursor events { id topic } } }";
+    cursor events { at topic } } }";
 
 /// A report of a cluster that has so many workers.
 fn report(scheduler: &str, sequence: i64) -> Value {

@@ -108,7 +108,10 @@ mod tests {
             let holds = holds.iter().map(|(number, value)| (subject(number), *value)).collect();
             let decision = decide(second * 1_000, 3_600_000, &known, &holds);
             let of = |places: &[usize]| {
-                places.iter().map(|place| decision.changed[*place].subject).collect::<Vec<_>>()
+                let mut subjects: Vec<_> =
+                    places.iter().map(|place| decision.changed[*place].subject).collect();
+                subjects.sort();
+                subjects
             };
             assert_eq!(of(&decision.began), began.iter().map(subject).collect::<Vec<_>>(), "{second}");
             assert_eq!(of(&decision.ended), ended.iter().map(subject).collect::<Vec<_>>(), "{second}");

@@ -172,7 +172,7 @@ impl RuleWish {
                 unless(DAYS.contains(days), "days", AlertError::Days);
             }
             Condition::Idle { for_seconds } => {
-                unless(TIMES.contains(for_seconds), "forSeconds", AlertError::Time)
+                unless(TIMES.contains(for_seconds), "forSeconds", AlertError::Time);
             }
         }
         let few = |users: &Vec<UserId>| users.len() <= MAX_USERS;
@@ -245,6 +245,7 @@ mod tests {
 
     #[test]
     fn rules_have_bounds() {
+        use AlertError::{Amount, Count, Currency, Days, NoKinds, Time};
         let cost = |nanos, currency: &str, days| Condition::Cost {
             nanos,
             currency: currency.to_owned(),
@@ -253,7 +254,6 @@ mod tests {
         };
         let failures =
             |count, within_seconds| Condition::Failures { count, within_seconds, of: Whose::Cluster };
-        use AlertError::{Amount, Count, Currency, Days, NoKinds, Time};
         for (condition, wrong) in [
             (Condition::Flags(vec![]), vec![("flags", NoKinds)]),
             (failures(1, 60), vec![]),

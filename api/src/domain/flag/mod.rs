@@ -59,6 +59,7 @@ pub struct Rule {
 impl Rule {
     /// The rule of a kind.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "each kind has a rule, see the tests")]
     pub fn of(kind: Kind) -> &'static Self {
         RULES.iter().copied().find(|rule| rule.kind == kind).expect("each kind has a rule, see the tests")
     }

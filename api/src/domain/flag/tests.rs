@@ -97,7 +97,7 @@ fn a_value_has_to_last_and_to_fall_for_long_enough() {
 #[test]
 fn what_closes_or_falls_silent_has_no_flags_that_last() {
     let closed = Facts { is_over: true, ..memory(&[90.0; 5]) };
-    assert_eq!(history(&[closed.clone()]), [[(-60_000, AT, 0.9)]]);
+    assert_eq!(history(std::slice::from_ref(&closed)), [[(-60_000, AT, 0.9)]]);
     assert_eq!(history(&[memory(&[90.0; 5]), closed, memory(&[90.0; 5])])[2], [(-60_000, LASTS, 0.9)]);
     let silent = Facts { at: AT, is_over: true, ..Facts::default() };
     assert_eq!(history(&[memory(&[90.0; 5]), silent])[1], [(-60_000, AT, 0.9)]);
@@ -175,10 +175,12 @@ fn a_cluster_keeps_so_many_flags_and_the_newest() {
 #[test]
 fn versions_are_compared_where_they_are_told() {
     use std::collections::BTreeMap;
-    let packages = |list: &[(&str, Option<&str>)]| -> BTreeMap<String, Option<String>> {
+    /// Packages by name, with their versions.
+    type Packages<'a> = &'a [(&'a str, Option<&'a str>)];
+    let packages = |list: Packages| -> BTreeMap<String, Option<String>> {
         list.iter().map(|(name, version)| ((*name).to_owned(), version.map(str::to_owned))).collect()
     };
-    let differing = |all: &[(Option<&str>, &[(&str, Option<&str>)])]| {
+    let differing = |all: &[(Option<&str>, Packages)]| {
         let packages: Vec<_> = all.iter().map(|(_, list)| packages(list)).collect();
         let processes = all.iter().zip(&packages);
         super::differing(processes.map(|((python, _), packages)| Process { python: *python, packages }))

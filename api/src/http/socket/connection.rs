@@ -114,7 +114,7 @@ impl Client {
             Ok(viewer) => asker.state.admit(viewer, &asker.credentials),
             Err(problem) => return problem.into(),
         };
-        if socket.send(Message::Text(dialect.acknowledgement())).await.is_err() {
+        if socket.send(Message::Text(Dialect::acknowledgement())).await.is_err() {
             return Close::Lost;
         }
         let (mut sink, mut stream) = socket.split();
@@ -136,7 +136,7 @@ async fn greeting(socket: &mut Socket, dialect: Dialect) -> Result<Map<String, V
         let Some(text) = text(socket.next().await)? else { continue };
         let answer = match dialect.hear(&text) {
             Ok(Said::Begin(payload)) => return Ok(payload),
-            Ok(Said::Ping(payload)) => dialect.pong(payload),
+            Ok(Said::Ping(payload)) => Dialect::pong(payload),
             Ok(Said::Pong | Said::Enough { .. }) => continue,
             Ok(Said::Ask { .. }) => return Err(Close::Unauthorized),
             Ok(Said::Bye) => return Err(Close::Done),
@@ -205,12 +205,12 @@ impl Conversation {
             Said::Begin(_) => return Err(Close::TooManyInitialisations),
             Said::Bye => return Err(Close::Done),
             Said::Pong => return Ok(()),
-            Said::Ping(payload) => dialect.pong(payload),
+            Said::Ping(payload) => Dialect::pong(payload),
             Said::Enough { id } => {
                 if !self.operations.cancel(&id) || !dialect.confirms_the_end() {
                     return Ok(());
                 }
-                dialect.completion(&id)
+                Dialect::completion(&id)
             }
             Said::Ask { id, parameters } => match self.operations.begin(&id, bytes) {
                 Ok(operation) => {
@@ -260,7 +260,7 @@ impl Greeted {
         };
         // What it takes to begin is let go of once it has begun.
         let rendered = match Box::pin(outcome).await {
-            Ok(Outcome::Answer(response)) => Rendered::from(response),
+            Ok(Outcome::Answer(response)) => Rendered::from(*response),
             Ok(Outcome::Subscription(mut subscription)) => loop {
                 match subscription.next().await {
                     // Until there is room for it nothing newer is asked for. Where nobody takes it the socket is gone.
@@ -279,7 +279,7 @@ impl Greeted {
             Rendered::Refused(errors) => self.dialect.refusal(operation.id(), &errors),
             Rendered::Executed(json) => {
                 let _ = outbox.send(Outgoing::Result(Arc::clone(operation), json.into())).await;
-                self.dialect.completion(operation.id())
+                Dialect::completion(operation.id())
             }
         })
     }

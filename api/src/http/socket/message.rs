@@ -124,12 +124,12 @@ impl Dialect {
     }
 
     /// The client may ask.
-    pub(super) fn acknowledgement(self) -> Utf8Bytes {
+    pub(super) fn acknowledgement() -> Utf8Bytes {
         Utf8Bytes::from_static(r#"{"type":"connection_ack"}"#)
     }
 
     /// The answer to a ping, with what it brought.
-    pub(super) fn pong(self, payload: Option<Map<String, Value>>) -> Utf8Bytes {
+    pub(super) fn pong(payload: Option<Map<String, Value>>) -> Utf8Bytes {
         match payload {
             Some(payload) => format!(r#"{{"type":"pong","payload":{}}}"#, Value::Object(payload)).into(),
             None => Utf8Bytes::from_static(r#"{"type":"pong"}"#),
@@ -155,7 +155,7 @@ impl Dialect {
     }
 
     /// An operation is over.
-    pub(super) fn completion(self, id: &str) -> Utf8Bytes {
+    pub(super) fn completion(id: &str) -> Utf8Bytes {
         message("complete", id, None)
     }
 
@@ -301,7 +301,7 @@ mod tests {
                 json!({ "id": "1", "type": "error", "payload": error }),
             ]
         );
-        let completion: Value = serde_json::from_str(&Dialect::Legacy.completion("1")).expect("JSON");
+        let completion: Value = serde_json::from_str(&Dialect::completion("1")).expect("JSON");
         assert_eq!(completion, json!({ "id": "1", "type": "complete" }));
     }
 }
