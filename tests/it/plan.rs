@@ -228,7 +228,8 @@ async fn a_page_by_offset_counts_what_lies_in_front_in_an_index() {
             assert!(plan.contains("started_at<?)") && !plan.contains("TEMP B-TREE"), "{plan}");
         } else {
             assert!(plan.contains(&format!("Index Only Scan Backward using {index}")), "{plan}");
-            assert!(plan.contains(&format!("Index Scan Backward using {index}")), "{plan}");
+            // Where a user has all clusters, those of everybody are as good to go on in.
+            assert!(plan.contains("Index Scan Backward using clusters_"), "{plan}");
             assert!(plan.contains("(ROW(started_at, id) <= ROW(") && !plan.contains("Sort"), "{plan}");
         }
     }

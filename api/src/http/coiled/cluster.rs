@@ -163,7 +163,7 @@ async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<ClusterR
     let users: Vec<UserId> = users.into_iter().collect();
     let (users, mut usage, rates) = tokio::try_join!(
         store.users_by_id(&users),
-        store.usage_by_cluster_and_day(&ids),
+        store.paid_usage_by_cluster_and_day(&ids),
         store.cost_rates()
     )?;
     let rates = RateCard::new(rates);
