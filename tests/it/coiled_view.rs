@@ -68,6 +68,41 @@ async fn clusters_are_listed_and_found_by_name() {
 }
 
 #[tokio::test]
+async fn a_listed_cluster_has_a_page_for_who_is_signed_in() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let report = closing(told("Scheduler-1", 10, None, 1, 7), 20)
+        .with("/cluster/name", "<b>etl</b>")
+        .with("/cluster/close_reason", "done & gone");
+    let number = ada.reported(&report.build()).await;
+    let path = format!("/clusters/{number}");
+    let browser = app.browser(&ada).await;
+    for page in [browser.open(&path).await, browser.open(&format!("{path}?account=ada")).await] {
+        assert_eq!(page.status.as_u16(), 200);
+        for text in [
+            "<h1>Cluster &lt;b&gt;etl&lt;/b&gt;</h1>",
+            "<dd>Scheduler-1</dd>",
+            "<dd>ada</dd>",
+            "<dd>closed</dd>",
+            "<dd>2026-11-20 11:00:20 UTC</dd>",
+            "<dd>done &amp; gone</dd>",
+            "<dd>7</dd>",
+        ] {
+            assert!(page.html.contains(text), "{text}: {}", page.html);
+        }
+    }
+    let nobody = app.anonymous(Method::GET, &path).send().await.unwrap();
+    assert_eq!(nobody.url().path(), "/sign-in");
+    assert!(nobody.url().query().unwrap().contains(&number.to_string()), "{}", nobody.url());
+    let of_bob = app.browser(&bob).await;
+    let theirs = of_bob.open(&path).await;
+    let nobodys = of_bob.open(&format!("/clusters/{}", number + 1)).await;
+    assert_eq!((theirs.status.as_u16(), theirs.html), (404, nobodys.html));
+    assert_eq!(of_bob.open(&format!("{path}?account=ada")).await.status.as_u16(), 403);
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn a_cluster_is_told_with_its_processes() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
@@ -265,13 +300,9 @@ async fn following_a_log_tells_every_line_once_however_many_there_are_of_a_milli
         .map(|number| {
             let mut line = log_line(
                 number + 1,
-                &format!("line {number}{}", if number % 7 == 0 { " Seven" } else { "" }),
+                &format!("line {number}{}", if number.is_multiple_of(7) { " Seven" } else { "" }),
             );
-            let second = match number {
-                0..900 => number,
-                900..2_200 => 900,
-                _ => number,
-            };
+            let second = if (900..2_200).contains(&number) { 900 } else { number };
             line["at"] = json!(1_795_172_400.0 + f64::from(second));
             line
         })
@@ -279,7 +310,7 @@ async fn following_a_log_tells_every_line_once_however_many_there_are_of_a_milli
     let number = ada.reported(&told("Scheduler-1", 3_600, None, 2, 5).with("/logs", lines).build()).await;
     let path = format!("/api/v2/clusters/account/ada/id/{number}/better-logs");
     let text = |number: u32| {
-        let seven = if number % 7 == 0 { " Seven" } else { "" };
+        let seven = if number.is_multiple_of(7) { " Seven" } else { "" };
         format!("distributed.scheduler - INFO - line {number}{seven}")
     };
     let first = got(&ada, &path).await;
@@ -288,7 +319,7 @@ async fn following_a_log_tells_every_line_once_however_many_there_are_of_a_milli
     assert_eq!(printed, (0..3_000).map(text).collect::<Vec<_>>());
     assert_eq!(requests, 3, "all that follows fits into one answer, and then there is nothing new");
     let (printed, _) = followed(&ada, &format!("{path}?filter_pattern=SEVEN")).await;
-    assert_eq!(printed, (0..3_000).filter(|number| number % 7 == 0).map(text).collect::<Vec<_>>());
+    assert_eq!(printed, (0..3_000).filter(|number| number.is_multiple_of(7)).map(text).collect::<Vec<_>>());
     let (printed, _) = followed(&ada, &format!("{path}?filter_pattern=line%202999")).await;
     assert_eq!(printed, [text(2_999)]);
     app.stop().await;
@@ -336,7 +367,7 @@ async fn a_measured_metric_is_one_number() {
         assert_eq!(status, 200, "{query} {over_time} {times}: {found}");
         match (found.as_f64(), expected.as_f64()) {
             (Some(found), Some(expected)) => {
-                assert!((found - expected).abs() < 1e-9, "{query} {over_time} {times}: {found}")
+                assert!((found - expected).abs() < 1e-9, "{query} {over_time} {times}: {found}");
             }
             _ => assert_eq!(found, expected, "{query} {over_time} {times}"),
         }

@@ -209,6 +209,7 @@ async fn rows_by_key(database: &Database) -> Vec<(i64, i64)> {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a statement for each table")]
 async fn every_table_is_encrypted_again_however_large() {
     let first = Keys::generate();
     let app = TestApp::start_on(Database::migrated().await, KeySource::Ring(first.clone()), |_| {}).await;

@@ -34,14 +34,14 @@ async fn a_report_is_stored_listed_and_shown_as_it_was() {
     assert_eq!(url, app.url(&path));
     app.set_clock("2026-11-20T12:30:00Z");
     // Pieces meet in the middle of it: no byte is lost or doubled.
-    let long: String = (0..40_000).map(|n| format!("<p>{n}</p>")).collect();
-    let second = ada.stored_report("private", "", &long).await;
+    let large = (0..40_000).map(|n| format!("<p>{n}</p>")).collect::<Vec<_>>().concat();
+    let second = ada.stored_report("private", "", &large).await;
     let row = |id: &str, name: &str, private: bool, size: usize, created: &str| {
         json!({ "id": id, "filename": name, "url": app.url(&format!("/reports/{id}?account=ada")), "private": private,
             "user": "ada", "size": size, "created": created })
     };
     let rows = json!([
-        row(&second, "report.html", true, long.len(), "2026-11-20T12:30:00.000+00:00"),
+        row(&second, "report.html", true, large.len(), "2026-11-20T12:30:00.000+00:00"),
         row(&id, "dask report.html", false, HTML.len(), "2026-11-20T12:00:00.000+00:00"),
     ]);
     assert_eq!(listed(&ada).await, rows);
@@ -54,7 +54,7 @@ async fn a_report_is_stored_listed_and_shown_as_it_was() {
     assert_eq!(shown.status(), 200);
     let headers = shown.headers().clone();
     assert_eq!(shown.text().await.unwrap(), HTML);
-    assert_eq!(show(&ada, &second).await.text().await.unwrap(), long);
+    assert_eq!(show(&ada, &second).await.text().await.unwrap(), large);
     // It runs scripts, for Bokeh draws with them, and is a stranger to this server.
     let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
     let directives: Vec<&str> = policy.split("; ").collect();
@@ -94,8 +94,8 @@ async fn a_report_is_stored_listed_and_shown_as_it_was() {
 async fn what_stands_in_a_report_lies_encrypted_in_pieces() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let noise: String =
-        (0..200_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    let noise = (0..200_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let noise = noise.collect::<Vec<_>>().concat();
     let id = ada.stored_report("public", "report.html", &format!("recipe {noise}")).await;
     let connection = app.database.connection().await;
     let select = "SELECT position, key_id, sealed FROM performance_report_pieces ORDER BY position";

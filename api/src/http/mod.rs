@@ -7,6 +7,7 @@ mod body;
 mod bucket;
 mod budget;
 mod client_span;
+mod cluster_page;
 mod coiled;
 mod cookie;
 mod credentials;
@@ -35,6 +36,7 @@ mod state;
 mod surrogate;
 mod tls;
 mod transport;
+mod visitor;
 
 pub use router::{openapi, router};
 pub use state::AppState;

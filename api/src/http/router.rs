@@ -20,7 +20,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     activate_token,
     address::{self, request_id},
-    api_token, client_span, coiled, export, forgery, graphql, health, landing, oidc, policy, preload,
+    api_token, client_span, cluster_page, coiled, export, forgery, graphql, health, landing, oidc, policy,
+    preload,
     problem::Problem,
     report, session, shown_report, sign_in,
     state::AppState,
@@ -85,6 +86,7 @@ pub fn router(state: AppState) -> Router {
         .route(CALLBACK, get(oidc::callback))
         .route("/sign-out", axum::routing::post(sign_in::sign_out))
         .route("/password", get(sign_in::password).post(sign_in::change_password))
+        .route("/clusters/{id}", get(cluster_page::get))
         .route("/reports/{id}", get(shown_report::get))
         .route("/activate-token", get(activate_token::get).post(activate_token::post));
     let routes = api

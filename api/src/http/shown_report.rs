@@ -9,17 +9,11 @@ use axum::{
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use entity::{api_token::Scope, ids::PerformanceReportId};
+use entity::ids::PerformanceReportId;
 use futures::stream;
 
-use super::{
-    address::Source, credentials::Credentials, form::parameter, page::Refused, problem::Problem,
-    sign_in::to_sign_in, state::AppState,
-};
-use crate::{
-    domain::slug::Slug,
-    store::{AccountStore, ReportReader, StoreError},
-};
+use super::{address::Source, page::Refused, problem::Problem, state::AppState, visitor::Visitor};
+use crate::store::{AccountStore, ReportReader, StoreError};
 
 /// What the page may do: run the scripts that stand in it and those of Bokeh, which makes functions of texts, and draw. It has
 /// an origin of its own, leads nowhere and is framed by nobody.
@@ -28,6 +22,12 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      style-src 'unsafe-inline' https://cdn.bokeh.org; img-src data: blob:; font-src data: https://cdn.bokeh.org; \
      form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
 );
+
+/// Points that showing a report costs besides its bytes.
+const SHOWING: u64 = 1_000;
+
+/// Bytes that are decrypted and sent for one point.
+const BYTES_FOR_A_POINT: u64 = 1_024;
 
 /// Where a report of an account is shown.
 pub(super) fn path(account: &str, id: PerformanceReportId) -> String {
@@ -42,28 +42,19 @@ pub(super) async fn get(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    let account = parameter(query.as_deref(), "account");
-    let mut shown = Credentials::of(state.cookies, &headers)?;
-    if !account.is_empty() {
-        shown.account = Some(account.as_bytes().into());
-    }
-    let viewer = match state.viewer_with(&shown, Scope::Read).await {
-        Ok(viewer) => viewer,
-        // A browser that is not signed in comes back when it is.
-        Err(problem) if headers.get(header::AUTHORIZATION).is_none() && problem.is_unauthenticated() => {
-            let id: PerformanceReportId = id.parse().map_err(|_| Problem::not_found())?;
-            let account: Slug = account.parse().map_err(|_| Problem::not_found())?;
-            return Ok(to_sign_in(&path(account.as_str(), id)));
-        }
-        Err(problem) => return Err(problem.into()),
-    };
     let missing = || Problem::missing("there is no such performance report");
     let id: PerformanceReportId = id.parse().map_err(|_| missing())?;
-    let store = state.acting(&viewer, origin);
+    let visitor = Visitor::at(&state, origin, &headers, &format!("/reports/{id}"), query.as_deref()).await?;
+    let Visitor { viewer, store, taker } = match visitor {
+        Ok(visitor) => visitor,
+        Err(to_sign_in) => return Ok(to_sign_in),
+    };
     let report = store.performance_report(ReportReader::of(&viewer), id).await?.ok_or_else(missing)?;
     let first = piece(&store, id, 0).await?;
     // Before anybody sees it: profiles and code stand in it.
     store.audit_reads().await?;
+    let size = u64::try_from(report.size_bytes).unwrap_or(0);
+    state.query_budget.overdraw(taker, SHOWING + size / BYTES_FOR_A_POINT);
     let length = HeaderValue::from(report.size_bytes);
     let pieces = stream::try_unfold((store, first, 1), move |(store, piece, position)| async move {
         let Some(piece) = piece else { return Ok(None) };

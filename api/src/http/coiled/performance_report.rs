@@ -43,6 +43,9 @@ const MAX_BYTES: u64 = 50 << 20;
 /// Bytes of a body at the most: a report, and what stands round it.
 const MAX_BODY: u64 = MAX_BYTES + (16 << 10);
 
+/// How many times as long as for other bodies a report is waited for, which is larger than those.
+const PATIENCE: u32 = 4;
+
 /// Bytes of a piece of a report.
 const PIECE: usize = 256 << 10;
 
@@ -134,7 +137,8 @@ pub(super) async fn store(asked: Asked, headers: HeaderMap, body: Body) -> Resul
         Problem::unavailable("too many performance reports are being stored, try again later")
     })?;
     let id = PerformanceReportId(Uuid::now_v7());
-    let received = tokio::time::timeout(state.patience.body, receive(&asked.store, id, &headers, body));
+    let received =
+        tokio::time::timeout(PATIENCE * state.patience.body, receive(&asked.store, id, &headers, body));
     let Received { name, size, pieces } = received.await.map_err(|_| Problem::timeout())??;
     state.report_budget.overdraw(asked.taker(), size);
     let new = NewPerformanceReport {
