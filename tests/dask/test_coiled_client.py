@@ -148,7 +148,9 @@ def computations_and_exceptions(analytics, report, number):
     }
     starts = [seconds(one["start"]) for one in computations]
     assert starts == sorted(starts, reverse=True)
-    assert all(seconds(one["stop"]) >= start for one, start in zip(computations, starts, strict=True))
+    assert all(
+        seconds(one["stop"]) >= start for one, start in zip(computations, starts, strict=True)
+    )
     groups = {group["name"]: group for group in report["groups"]}
     failed = only([one for one in computations if one["state"] == "erred"])
     assert failed["n_errors"] == FAILURES
@@ -316,7 +318,15 @@ def test_preload_and_stop(customer):
     assert row["scheduler_id"] == scheduler
     # A token that may only read stops nothing.
     reader = command_line(
-        customer.galvo, "token", "create", "--user", "ada", "--account", account(customer), "--scope", "read"
+        customer.galvo,
+        "token",
+        "create",
+        "--user",
+        "ada",
+        "--account",
+        account(customer),
+        "--scope",
+        "read",
     ).split()[-1]
     program = f"import coiled.analytics; coiled.analytics.close({row['id']})"
     refused = customer.command.python(

@@ -319,7 +319,10 @@ async fn following_a_log_tells_every_line_once_however_many_there_are_of_a_milli
     assert_eq!(printed, (0..3_000).map(text).collect::<Vec<_>>());
     assert_eq!(requests, 3, "all that follows fits into one answer, and then there is nothing new");
     let (printed, _) = followed(&ada, &format!("{path}?filter_pattern=SEVEN")).await;
-    assert_eq!(printed, (0..3_000_u32).filter(|number| number.is_multiple_of(7)).map(text).collect::<Vec<_>>());
+    assert_eq!(
+        printed,
+        (0..3_000_u32).filter(|number| number.is_multiple_of(7)).map(text).collect::<Vec<_>>()
+    );
     let (printed, _) = followed(&ada, &format!("{path}?filter_pattern=line%202999")).await;
     assert_eq!(printed, [text(2_999)]);
     app.stop().await;
