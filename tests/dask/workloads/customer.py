@@ -1,4 +1,4 @@
-"""A client as ``client.py`` has it, that asks with the published ``coiled`` package and nothing else."""
+"""A client as ``client.py`` has it, that asks with the published ``coiled`` package alone."""
 
 import importlib.util
 import logging
