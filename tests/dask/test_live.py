@@ -1,8 +1,13 @@
-"""Subscriptions with Python's gql, as it is published, while a cluster works."""
+"""Subscriptions with clients as they are published, while a cluster works."""
 
 import asyncio
 import contextlib
+import json
+import os
+import pathlib
+import subprocess
 import threading
+from functools import partial
 
 import pytest
 from accounts import cluster_id, everything
@@ -39,6 +44,11 @@ TRANSPORTS = {
         subprotocols=[WebsocketsTransport.GRAPHQLWS_SUBPROTOCOL], **options
     ),
 }
+
+# Of JavaScript, by the names in `tests/live-js/clients.js`.
+CLIENTS = ["graphql-ws", "graphql-sse", "urql over a WebSocket", "urql over events"]
+
+LISTEN = pathlib.Path(__file__).parent.parent / "live-js" / "listen.js"
 
 
 def transport(kind, port, token):
@@ -91,30 +101,75 @@ class Listener:
         self._loop.close()
 
 
+class NodeListener:
+    """The same, with a client of JavaScript in a process of its own."""
+
+    def __init__(self, name, port, token, cursor):
+        self.errors, self.gaps = [], 0
+        self._process = subprocess.Popen(
+            ["node", LISTEN, name, f"http://127.0.0.1:{port}", cursor],
+            env={**os.environ, "GALVO_TOKEN": token},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._thread = threading.Thread(target=self._hear)
+        self._thread.start()
+
+    def _hear(self):
+        for line in self._process.stdout:
+            batch = json.loads(line)
+            self.gaps += batch["gap"]
+            self.errors += batch["errors"]
+
+    wait_for = Listener.wait_for
+
+    def close(self):
+        self._process.terminate()
+        self._process.wait(20)
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        self._process.stdout.close()
+
+
 @pytest.mark.parametrize("kind", TRANSPORTS)
 def test_gql_hears_of_all_errors_once_though_its_connection_breaks(galvo, start_cluster, kind):
+    (listener,) = hear(galvo, start_cluster, [partial(Listener, kind)])
+    assert listener.connections > ROUNDS - 1
+
+
+def test_javascript_hears_of_all_errors_once_though_its_connection_breaks(galvo, start_cluster):
+    hear(galvo, start_cluster, [partial(NodeListener, name) for name in CLIENTS])
+
+
+def hear(galvo, start_cluster, makers):
+    """Has tasks fail while listeners hear of it, whose connections are cut again and again."""
     settings = settings_for(galvo.address, galvo.token)
     dask = start_cluster(python_named("NEWEST"), preloads=["galvo"], settings=settings)
     client = dask.client()
     scheduler_id = client.call("dask_report")["scheduler_id"]
     wire = Wire(galvo.port)
     begin = galvo.query("{ viewer { account { liveCursor } } }")["viewer"]["account"]["liveCursor"]
-    listener = Listener(kind, wire.port, galvo.token, begin)
+    listeners = [make(wire.port, galvo.token, begin) for make in makers]
     try:
         for first in range(0, ROUNDS * 20, 20):
             client.call("run", workload="failures", first=first, count=20)
             # Each report brings some of them.
-            listener.wait_for(first + 1)
+            for listener in listeners:
+                listener.wait_for(first + 1)
             wire.cut()
         wait_until(lambda: len(stored(galvo, scheduler_id)) == ROUNDS * 20, "all errors are stored")
-        listener.wait_for(ROUNDS * 20)
+        for listener in listeners:
+            listener.wait_for(ROUNDS * 20)
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
         wire.close()
-    assert sorted(error["id"] for error in listener.errors) == stored(galvo, scheduler_id)
-    assert listener.gaps == 0
     assert wire.cuts == ROUNDS
-    assert listener.connections > ROUNDS - 1
+    for listener in listeners:
+        assert sorted(error["id"] for error in listener.errors) == stored(galvo, scheduler_id)
+        assert listener.gaps == 0
+    return listeners
 
 
 def stored(galvo, scheduler_id):

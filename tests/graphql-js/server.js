@@ -55,6 +55,7 @@ export async function start({ more = [], variables = {}, listen = "127.0.0.1:0" 
     });
   return {
     url: server.url,
+    token: server.token,
     endpoint: `${server.url}/graphql`,
     /** Runs a command of the program on the same store. */
     async command(words, input = "") {

@@ -69,7 +69,12 @@ export const clients = {
         if (ended) return;
         const variables = { ...request.variables, after: cursor() };
         const again = () => setTimeout(begin, 20);
-        end = subscribed(client, request.query, variables, { ...sink, error: again, complete: again });
+        const next = (result) => {
+          // What is wrong with it stays wrong.
+          ended ||= result.errors !== undefined;
+          sink.next(result);
+        };
+        end = subscribed(client, request.query, variables, { next, error: again, complete: again });
       };
       begin();
       return () => {

@@ -15,6 +15,7 @@ from galvo.client.errors import (
     MissingPackage,
     NotConfigured,
     NotFound,
+    NotImportable,
     RequestRefused,
     ServerUnreachable,
 )
@@ -28,6 +29,7 @@ from galvo.client.records import Records
 from galvo.client.report import Report, report
 from galvo.client.snapshot import Snapshot
 from galvo.client.watch import Watch, watch
+from galvo.importing import Imported, import_file
 from galvo.plugin import VERSION as __version__
 from galvo.plugin import CoiledTelemetry, dask_setup
 from galvo.registration import register
@@ -37,9 +39,11 @@ __all__ = [
     "Export",
     "GalvoError",
     "GraphQLError",
+    "Imported",
     "MissingPackage",
     "NotConfigured",
     "NotFound",
+    "NotImportable",
     "Records",
     "Report",
     "RequestRefused",
@@ -51,6 +55,7 @@ __all__ = [
     "dask_setup",
     "export",
     "graphql",
+    "import_file",
     "list_clusters",
     "list_computations",
     "list_events",

@@ -91,6 +91,10 @@ class NotFound(GalvoError, LookupError):
     """There is no such thing in the account."""
 
 
+class NotImportable(GalvoError, ValueError):
+    """A file cannot be imported, and nothing of it was; the message says what is wrong with it."""
+
+
 class MissingPackage(GalvoError, ImportError):
     """A package is needed for this that is not installed; the message says how to get it."""
 

@@ -132,6 +132,19 @@ class Server:
             raise self._refusal(response.status, answer)
         return answer
 
+    def report(self, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+        """What the server answers to a report of a cluster, which may be sent again and again."""
+        response = self._transport.send(
+            "POST", "/api/v1/reports", {**self._credentials(), **headers}, body, repeatable=True
+        )
+        answer = _parsed(response.data)
+        if response.status >= 300:
+            pointer = answer.get("pointer")
+            if isinstance(pointer, str) and isinstance(answer.get("message"), str):
+                answer = {**answer, "message": f"{answer['message']} ({pointer} of a report)"}
+            raise self._refusal(response.status, answer)
+        return answer
+
     def download(self, path: str, parameters: Mapping[str, str], media_type: str) -> Any:
         """The answer of a route that answers with a file, whose body is to be read."""
         target = path + ("?" + urlencode(parameters) if parameters else "")

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from galvo.client.errors import GalvoError, NotConfigured
-from galvo.command import clusters, login, logs, report, stop, watch
+from galvo.command import clusters, import_, login, logs, report, stop, watch
 from galvo.command.server import pass_on
 from galvo.plugin import VERSION
 
@@ -27,6 +27,7 @@ COMMANDS = {
     "watch": watch,
     "report": report,
     "stop": stop,
+    "import": import_,
 }
 ADVICE = {
     "ACCOUNT_MISMATCH": "galvo.account, or else coiled.workspace, names another than the token's",

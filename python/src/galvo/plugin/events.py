@@ -128,7 +128,7 @@ class Events(Collector):
         event, self._latest = self._latest, None
         if event is None or self._is_repetition(event):
             return
-        topics = _most_specific(event.topics)
+        topics = most_specific(event.topics)
         if not any(map(self._is_sent, event.topics)):
             self.context.withheld("events", len(topics))
             return
@@ -395,7 +395,7 @@ def _rank(topic: str) -> int:
     return 2 if "://" in topic or topic.startswith("Client-") else 3
 
 
-def _most_specific(topics: List[str]) -> List[str]:
+def most_specific(topics: List[str]) -> List[str]:
     """The topic that the event is told under; several workers have an event each."""
     most = max(map(_rank, topics))
     best = [topic for topic in topics if _rank(topic) == most]

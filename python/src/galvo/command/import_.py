@@ -1,0 +1,86 @@
+"""``galvo import``: files that Dask wrote become clusters with history."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from galvo.client import quantities
+from galvo.client.errors import NotImportable
+from galvo.client.moments import in_words, on_the_clock
+from galvo.client.server import Server
+from galvo.client.terminal import printable
+from galvo.importing import Imported, import_file, import_with
+
+SHOWN = ("workers", "task_groups", "errors", "events", "logs", "samples")
+
+
+def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        name,
+        help="make clusters of Dask's cluster dumps and performance reports",
+        parents=[common],
+        description="Makes a cluster with history of each cluster dump"
+        " (Client.dump_cluster_state, .msgpack.gz or .yaml) and performance report"
+        " (performance_report, .html). The same file becomes a cluster only once.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
+    parser.add_argument("--name", help="what the cluster is called; the file's name if not given")
+    parser.add_argument(
+        "--no-usage",
+        dest="usage",
+        action="store_false",
+        help="do not count what the cluster used: for one that reported itself",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="send nothing, and print the reports as JSON"
+    )
+
+
+def run(asked: argparse.Namespace) -> int:
+    if asked.name is not None and len(asked.files) > 1:
+        raise ValueError("--name is for a single file")
+    name, usage = asked.name, asked.usage
+    if asked.dry_run:
+        return _each(asked, lambda path: import_file(path, name, usage=usage, dry_run=True))
+    with Server.configured(asked.account, asked.server) as server:
+        return _each(asked, lambda path: import_with(server, path, name, usage))
+
+
+def _each(asked: argparse.Namespace, take: Any) -> int:
+    """One file that is none must not keep the others from being imported."""
+    status = 0
+    for path in asked.files:
+        try:
+            imported: Imported = take(path)
+        except (NotImportable, OSError) as error:
+            print(f"galvo: {printable(str(error))}", file=sys.stderr)
+            status = 1
+            continue
+        if imported.reports:
+            for report in imported.reports:
+                print(report)
+        else:
+            print(printable(_words(imported)))
+        for note in [] if imported.already else imported.notes:
+            print(f"  {printable(note)}", file=sys.stderr if imported.reports else sys.stdout)
+    return status
+
+
+def _words(imported: Imported) -> str:
+    number = imported.number
+    if imported.already:
+        return f"{imported.path}: had been imported before, as cluster {number}"
+    lasted = in_words((imported.ended_at - imported.started_at).total_seconds())
+    found = [
+        quantities.count(imported.counts[section], section.replace("_", " "))
+        for section in SHOWN
+        if imported.counts[section]
+    ]
+    return (
+        f"{imported.path}: cluster {number}, of a {imported.kind} from"
+        f" {on_the_clock(imported.started_at)} over {lasted}: {', '.join(found)};"
+        f" see `galvo report {number}`"
+    )

@@ -1,0 +1,106 @@
+"""Files that others wrote: read within bounds, and never executed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from galvo.client.errors import NotImportable
+
+MEBIBYTE = 1 << 20
+CHUNK = MEBIBYTE
+# Of the file as it lies on disk, and of what is in it.
+MOST_BYTES, MOST_INFLATED = 4096 * MEBIBYTE, 16384 * MEBIBYTE
+GZIP = b"\x1f\x8b"
+
+
+class Artefact:
+    """A file on disk, which may be compressed.
+
+    Attributes
+    ----------
+    digest:
+        SHA-256 of the file as it is, in hexadecimal.
+    beginning:
+        The first bytes of what is in it, by which it can be told what it is.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.digest = _digest(path)
+        with self.open() as stream:
+            self.beginning = stream.read(4096)
+
+    def open(self) -> BinaryIO:
+        """What is in the file, to be read once from its beginning to its end."""
+        file = self.path.open("rb")
+        compressed = file.read(2) == GZIP
+        file.seek(0)
+        return io.BufferedReader(_Inflated(file), CHUNK) if compressed else file
+
+    def text(self, most: int) -> str:
+        """All that is in it, as text, if that is no more than so many bytes."""
+        with self.open() as stream:
+            content = stream.read(most + 1)
+        if len(content) > most:
+            raise NotImportable(f"it is larger than {most // MEBIBYTE} MiB")
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise NotImportable(f"it is no text in UTF-8: {error}") from None
+
+
+class _Inflated(io.RawIOBase):
+    """What is in a compressed file; an end without a proper one is an error."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+        self._inflate: Any = zlib.decompressobj(31)
+        self._taken = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            found = self._read(len(buffer))
+        except zlib.error as error:
+            raise NotImportable(f"it is damaged: {error}") from None
+        self._taken += len(found)
+        if self._taken > MOST_INFLATED:
+            raise NotImportable(f"there are more than {MOST_INFLATED // MEBIBYTE} MiB in it")
+        buffer[: len(found)] = found
+        return len(found)
+
+    def _read(self, most: int) -> bytes:
+        while True:
+            if self._inflate.eof:
+                rest = self._inflate.unused_data or self._file.read(CHUNK)
+                if not rest.strip(b"\0"):
+                    return b""
+                self._inflate = zlib.decompressobj(31)  # another member follows
+            else:
+                rest = self._inflate.unconsumed_tail or self._file.read(CHUNK)
+                if not rest:
+                    raise NotImportable("it is damaged: its end is missing")
+            found: bytes = self._inflate.decompress(rest, most)
+            if found:
+                return found
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _digest(path: Path) -> str:
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            size += len(chunk)
+            if size > MOST_BYTES:
+                raise NotImportable(f"it is larger than {MOST_BYTES // MEBIBYTE} MiB")
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,219 @@
+"""Pages that Bokeh wrote: the documents in them, and the columns of data in those.
+
+All that is read of a page is JSON. Of what Bokeh's releases have written since version 1, two
+things differ: models are listed in one place and refer to each other, or lie in each other; and
+arrays of numbers are called ``__ndarray__``, or of the type ``ndarray``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+from galvo.client.errors import NotImportable
+
+# Of one array, in bytes, and of all values that are looked at to find something.
+LARGEST_ARRAY, MOST_VISITED = 1 << 28, 50_000_000
+# What stands for characters that would end a script. No other entity is one there.
+ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "#x27": "'", "#x60": "`"}
+ENTITY = re.compile("&(amp|lt|gt|quot|#x27|#x60);")
+# The letters that ``struct`` has for Bokeh's types.
+LETTERS = {
+    "bool": "?", "uint8": "B", "int8": "b", "uint16": "H", "int16": "h", "uint32": "I",
+    "int32": "i", "uint64": "Q", "int64": "q", "float32": "f", "float64": "d",
+}  # fmt: skip
+
+Model = dict[str, Any]
+
+
+class Page:
+    """The models of all documents in a page."""
+
+    def __init__(self, html: str):
+        self._models: dict[str, Model] = {}  # by identifier
+        documents = 0
+        for text in _scripts(html):
+            try:
+                found = json.loads(ENTITY.sub(lambda entity: ENTITIES[entity[1]], text))
+            except (ValueError, RecursionError):
+                raise NotImportable("a JSON script in the page cannot be read") from None
+            for document in found.values() if isinstance(found, dict) else ():
+                if isinstance(document, dict) and "roots" in document:
+                    documents += 1
+                    self._list(document["roots"])
+        if not documents:
+            raise NotImportable("there is no document of Bokeh in the page")
+
+    def panel(self, title: str) -> Model | None:
+        """The tab of this title."""
+        for model in self._models.values():
+            if _attributes(model).get("title") == title and "child" in _attributes(model):
+                return model
+        return None
+
+    def models(self) -> Iterator[Model]:
+        return iter(self._models.values())
+
+    def below(self, model: Model | None) -> Iterator[Model]:
+        """A model and all that it consists of, those that are nearest first."""
+        waiting: list[Any] = [] if model is None else [model]
+        seen: set[int] = set()
+        for value in waiting:  # grows on the way
+            if isinstance(value, dict):
+                identifier = value.get("id")
+                if isinstance(identifier, str) and "attributes" not in value:
+                    value = self._models.get(identifier, {})
+                if id(value) in seen:
+                    continue
+                seen.add(id(value))
+                if "attributes" in value:
+                    yield value
+                waiting.extend(value.values())
+            elif isinstance(value, list):
+                waiting.extend(item for item in value if isinstance(item, (dict, list)))
+            if len(waiting) > MOST_VISITED:
+                raise NotImportable("there is too much in the page")
+
+    def _list(self, roots: Any) -> None:
+        waiting = [roots]
+        for value in waiting:  # grows on the way
+            if isinstance(value, dict):
+                if isinstance(value.get("attributes"), dict) and isinstance(value.get("id"), str):
+                    self._models.setdefault(value["id"], value)
+                waiting.extend(v for v in value.values() if isinstance(v, (dict, list)))
+            elif isinstance(value, list):
+                waiting.extend(item for item in value if isinstance(item, (dict, list)))
+            if len(waiting) > MOST_VISITED:
+                raise NotImportable("there is too much in the page")
+
+
+def text_in(model: Model) -> str | None:
+    """The HTML that a model shows, if it is one that does."""
+    text = _attributes(model).get("text")
+    return text if isinstance(text, str) else None
+
+
+def columns_in(model: Model, *names: str) -> dict[str, list[Any]] | None:
+    """The columns of a source of data, if it has all of these; all are equally long."""
+    data = _attributes(model).get("data")
+    if isinstance(data, dict) and data.get("type") == "map":
+        entries = data.get("entries")
+        pairs = [entry for entry in entries or () if isinstance(entry, list) and len(entry) == 2]
+        data = {name: column for name, column in pairs if isinstance(name, str)}
+    if not isinstance(data, dict) or any(name not in data for name in names):
+        return None
+    columns = {name: _array(name, data[name]) for name in names}
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) > 1:
+        raise NotImportable(f"the columns {', '.join(names)} are not equally long")
+    return columns
+
+
+def lines_of(html: str) -> list[str]:
+    """The texts of the paragraphs and list items in HTML."""
+    reader = _Lines()
+    reader.feed(html)
+    reader.close()
+    return [line for line in map(str.strip, reader.lines) if line]
+
+
+class _Scripts(HTMLParser):
+    """Collects scripts that are JSON. What is in a script has no markup."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.found: list[list[str]] = []
+        self._inside = False
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag == "script" and dict(attributes).get("type") == "application/json":
+            self._inside = True
+            self.found.append([])
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = self._inside and tag != "script"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.found[-1].append(data)
+
+
+class _Lines(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = [""]
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.lines.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.lines.append("")
+
+    def handle_data(self, data: str) -> None:
+        self.lines[-1] += data
+
+
+def _scripts(html: str) -> Iterator[str]:
+    reader = _Scripts()
+    reader.feed(html)
+    reader.close()
+    return ("".join(parts) for parts in reader.found)
+
+
+def _attributes(model: Model) -> dict[str, Any]:
+    attributes = model.get("attributes")
+    return attributes if isinstance(attributes, dict) else {}
+
+
+def _array(name: str, value: Any) -> list[Any]:
+    """A column as a list, in whichever of Bokeh's notations it is."""
+    if isinstance(value, list):
+        return [_number(item) for item in value]
+    if isinstance(value, dict):
+        packed: Any = value.get("__ndarray__")
+        if value.get("type") in ("ndarray", "typed_array"):
+            packed = value.get("array")
+            if isinstance(packed, dict) and packed.get("type") == "bytes":
+                packed = packed.get("data")
+        if isinstance(packed, list):
+            return [_number(item) for item in packed]
+        if isinstance(packed, str):
+            return _unpacked(name, packed, value)
+    raise NotImportable(f"the column {name} is in no notation of Bokeh's that is known")
+
+
+def _unpacked(name: str, packed: str, described: dict[str, Any]) -> list[Any]:
+    letter, order = LETTERS.get(str(described.get("dtype"))), described.get("order", "little")
+    if letter is None:
+        raise NotImportable(f"the column {name} has values of a type that is not known")
+    try:
+        content = base64.b64decode(packed, validate=True)
+        if content[:2] == b"\x1f\x8b":  # since Bokeh 3.4 they are compressed
+            inflate = zlib.decompressobj(31)
+            content = inflate.decompress(content, LARGEST_ARRAY + 1)
+    except (binascii.Error, ValueError, zlib.error):
+        raise NotImportable(f"the column {name} is damaged") from None
+    size = struct.calcsize("=" + letter)
+    shape = described.get("shape")
+    if len(content) > LARGEST_ARRAY or len(content) % size:
+        raise NotImportable(f"the column {name} is damaged, or too large")
+    number = len(content) // size
+    if isinstance(shape, list) and shape != [number]:
+        raise NotImportable(f"the column {name} is no list of {number:,} values")
+    return list(struct.unpack(f"{'>' if order == 'big' else '<'}{number}{letter}", content))
+
+
+def _number(value: Any) -> Any:
+    """A value of a list, in which numbers that are none are written in words."""
+    if isinstance(value, dict) and value.get("type") == "number":
+        return {"nan": float("nan"), "+inf": float("inf"), "-inf": float("-inf")}.get(
+            str(value.get("value"))
+        )
+    return value

@@ -1,0 +1,227 @@
+"""Cluster dumps: what ``Client.dump_cluster_state`` wrote, and what of it is wanted.
+
+Dask reads them with ``distributed.cluster_dump.DumpArtefact``, which is of no use here: releases
+cannot read their own dumps of clusters whose workers have numbers for names, and all of a dump
+would be in memory, however much that is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from typing import Any
+
+import msgpack
+import yaml
+
+from galvo.client.errors import NotImportable
+from galvo.importing.artefact import Artefact
+from galvo.importing.dump_events import Event
+from galvo.importing.log_lines import Line
+from galvo.importing.selection import WHOLE, Each, Items, Packed, Places, Written
+from galvo.importing.values import Fields, group_of, key_of, moment_of, text_of
+from galvo.plugin.workers import FIRE_AND_FORGET
+
+# A task as Dask shows it where it stands in something else.
+TASK = re.compile(r"<TaskState (.+) [a-z-]+>\Z", re.DOTALL)
+# What is remembered of each kind. Dask itself keeps 100,000 transitions at most, and 10,000 lines
+# of a worker.
+MOST, MOST_LINES, LONGEST_LINE, MOST_TRANSITIONS = 200_000, 10_000, 50_000, 2_000_000
+# Whatever those who read MessagePack and YAML raise when it is neither.
+BROKEN = (
+    ValueError, TypeError, OverflowError, RecursionError, MemoryError, EOFError,
+    msgpack.UnpackException, yaml.YAMLError,
+)  # fmt: skip
+
+
+class Dump:
+    """What of a cluster dump is wanted, as it stands there.
+
+    The order in which its parts come is not relied upon. Texts and numbers are looked at where they
+    are used: all of it may be anything.
+
+    Attributes
+    ----------
+    scheduler:
+        Some of what the scheduler says of itself.
+    groups, workers, clients:
+        The same of task groups by name, of workers by address, and of clients by identifier.
+    erred, blamed:
+        Tasks that failed themselves, and how many of each group failed because of others.
+    succeeded, retried:
+        How often tasks of each group came to be in memory, and how many attempts failed and were
+        repeated, as far as the log of transitions goes back.
+    retries, erred_at:
+        Failed attempts of tasks, and when tasks failed, by the text of their keys.
+    first_seen:
+        When the first task of each group moved, as far as the log goes back.
+    transitions:
+        How many transitions the log has. The scheduler tells how many there were.
+    lines:
+        What each worker logged, by address, the newest line first; texts where it cannot be told
+        when that was.
+    stories:
+        The first thing that each worker remembers, by address.
+    silent:
+        Workers that did not answer when the dump was made.
+    latest:
+        The latest moment of all that has one, by the scheduler's clock.
+    """
+
+    def __init__(self) -> None:
+        self.scheduler: Fields = {}
+        self.versions: Fields = {}
+        self.groups: dict[str, Fields] = {}
+        self.workers: dict[str, Fields] = {}
+        self.clients: dict[str, Fields] = {}
+        self.erred: list[Fields] = []
+        self.blamed: Counter[str] = Counter()
+        self.succeeded: Counter[str] = Counter()
+        self.retried: Counter[str] = Counter()
+        self.retries: Counter[str] = Counter()
+        self.erred_at: dict[str, float] = {}
+        self.first_seen: dict[str, float] = {}
+        self.transitions = 0
+        self.events: list[Event] = []
+        self.lines: dict[str, list[Line | str]] = {}
+        self.stories: dict[str, float] = {}
+        self.silent = 0
+        self.latest = 0.0
+        self._remembered: defaultdict[str, set[str]] = defaultdict(set)
+
+    @classmethod
+    def read(cls, artefact: Artefact) -> Dump:
+        """The dump in this file."""
+        dump = cls()
+        is_packed = artefact.beginning[:1] >= b"\x80"
+        kind = "MessagePack" if is_packed else "YAML"
+        try:
+            with artefact.open() as stream:
+                reader = Packed(stream) if is_packed else Written(stream)
+                found = reader.read(dump._selection())
+        except NotImportable:
+            raise
+        except BROKEN as error:
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise NotImportable(f"it cannot be read as {kind}: {said[:300]}") from None
+        scheduler = found.get("scheduler") if isinstance(found, dict) else None
+        if not isinstance(scheduler, dict) or not isinstance(scheduler.get("id"), str):
+            raise NotImportable("it is no cluster dump: there is no scheduler in it")
+        if moment_of(scheduler.get("started")) is None:
+            raise NotImportable("scheduler.started is no time")
+        versions = found.get("versions")
+        dump.scheduler, dump.versions = scheduler, versions if isinstance(versions, dict) else {}
+        dump.see(scheduler["started"])
+        return dump
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the log of transitions goes back to the first one."""
+        known = self.transitions <= MOST_TRANSITIONS
+        return known and self.scheduler.get("transition_counter") == self.transitions
+
+    def see(self, value: Any) -> float | None:
+        """A moment by the scheduler's clock."""
+        at = moment_of(value)
+        if at is not None:
+            self.latest = max(self.latest, at)
+        return at
+
+    def _selection(self) -> Fields:
+        of_task = "key group_key state exception_blame exception_text traceback_text exception"
+        of_worker = "address name nthreads memory_limit nbytes server_id last_seen metrics"
+        return {
+            "scheduler": {
+                **_whole("id address started transition_counter"),
+                "transition_log": Items(Places((0, 1, 2, 4, 5)), self._transition),
+                "task_groups": Each(WHOLE, self._group),
+                "tasks": Each(_whole(of_task + " erred_on suspicious"), self._task),
+                "workers": Each(_whole(of_worker), self._worker),
+                "clients": Each(_whole("client_key last_seen"), self._client),
+                "events": Each(Items(WHOLE, most=MOST), self._topic),
+            },
+            "workers": Each(
+                {"logs": Items(WHOLE, most=MOST_LINES), "log": Items(WHOLE, most=1)},
+                self._worker_state,
+            ),
+            "versions": WHOLE,
+        }
+
+    def _transition(self, entry: Any) -> None:
+        self.transitions += 1
+        if not isinstance(entry, tuple) or self.transitions > MOST_TRANSITIONS:
+            return
+        key, start, finish, stimulus, at = entry
+        key, at = key_of(key), self.see(at)
+        group, text = group_of(key), str(key)
+        remembered = self._remembered[group]
+        if finish == "forgotten":
+            remembered.discard(text)
+            if not remembered:
+                # Dask begins another group when the name is used again.
+                del self._remembered[group], self.succeeded[group], self.retried[group]
+                self.first_seen.pop(group, None)
+            return
+        remembered.add(text)
+        if at is not None:
+            self.first_seen.setdefault(group, at)
+        if finish == "memory":
+            self.succeeded[group] += 1
+        elif finish == "erred" and at is not None:
+            self.erred_at[text] = at
+        elif start == "processing" and text_of(stimulus).startswith("task-erred-"):
+            self.retried[group] += 1
+            self.retries[text] += 1
+
+    def _group(self, name: Any, group: Any) -> None:
+        if isinstance(name, str) and isinstance(group, dict) and len(self.groups) < MOST:
+            self.groups[name] = group
+            self.see(group.get("stop"))
+
+    def _task(self, name: Any, task: Any) -> None:
+        if not isinstance(task, dict) or task.get("state") != "erred":
+            return
+        key = key_of(task.get("key", name))
+        group = text_of(task.get("group_key")) or group_of(key)
+        found = TASK.match(text_of(task.get("exception_blame")))
+        is_blamed = found is not None and found[1] not in (repr(key), str(key))
+        if is_blamed or not (task.get("exception_text") or task.get("exception")):
+            self.blamed[group] += 1
+        elif len(self.erred) < MOST:
+            self.erred.append({**task, "key": key, "group_key": group})
+
+    def _worker(self, address: Any, worker: Any) -> None:
+        if isinstance(address, str) and isinstance(worker, dict):
+            self.workers[text_of(worker.get("address")) or address] = worker
+            self.see(worker.get("last_seen"))
+
+    def _client(self, name: Any, client: Any) -> None:
+        if isinstance(name, str) and isinstance(client, dict) and name != FIRE_AND_FORGET:
+            self.clients[text_of(client.get("client_key")) or name] = client
+            self.see(client.get("last_seen"))
+
+    def _topic(self, topic: Any, events: Any) -> None:
+        # Newer releases have no list there, but the name of what holds it.
+        for event in events or ():
+            if isinstance(event, list) and len(event) == 2 and isinstance(topic, str):
+                at = self.see(event[0])
+                if at is not None and len(self.events) < MOST:
+                    self.events.append(Event(at, topic, event[1]))
+
+    def _worker_state(self, address: Any, state: Any) -> None:
+        if not isinstance(state, dict) or not isinstance(address, str):
+            self.silent += 1
+            return
+        lines = self.lines[address] = []
+        for entry in state.get("logs") or ():
+            if isinstance(entry, list) and entry and isinstance(entry[-1], str):
+                text = entry[-1][:LONGEST_LINE]
+                lines.append(Line.read(text) or text)
+        for entry in state.get("log") or ():
+            at = moment_of(entry[-1]) if isinstance(entry, list) and entry else None
+            if at is not None:
+                self.stories[address] = at
+
+
+def _whole(names: str) -> Fields:
+    return dict.fromkeys(names.split(), WHOLE)

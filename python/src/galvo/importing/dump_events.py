@@ -1,0 +1,56 @@
+"""Events in cluster dumps, where one that has several topics stands several times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from galvo.importing.values import text_of
+from galvo.plugin.events import sized_copy
+from galvo.plugin.values import dumps
+from galvo.plugin.worker_side import TOPIC as LOG_TOPIC
+
+# Copies have times that are hardly apart, in seconds.
+SAME_TIME = 1.0
+
+
+class Event(NamedTuple):
+    """Something that was logged with ``log_event``, under one of its topics."""
+
+    at: float
+    topic: str
+    message: Any
+
+
+def without_copies(events: list[Event]) -> Iterator[tuple[Event, list[str]]]:
+    """Events with their topics; what was logged under several is there several times."""
+    found: dict[tuple[float, str], tuple[Event, list[str]]] = {}
+    alike: dict[tuple[str, str], list[float]] = {}
+    for event in events:
+        if event.topic != LOG_TOPIC:
+            text = dumps(sized_copy(event.message, True)[0])
+            found.setdefault((event.at, text), (event, []))[1].append(event.topic)
+            if event.topic != "all":
+                alike.setdefault((event.topic, text), []).append(event.at)
+    for event, topics in sorted(found.values(), key=lambda one: one[0].at):
+        if topics == ["all"] and _is_copy_for_all(event, alike):
+            continue
+        yield event, topics
+
+
+def _is_copy_for_all(event: Event, alike: Mapping[tuple[str, str], list[float]]) -> bool:
+    """Whether it is what a worker or client was told, with whom it is about added."""
+    message = event.message
+    if not isinstance(message, dict):
+        return False
+    for name, whom in message.items():
+        if isinstance(whom, str) and "action" in message:
+            rest = {key: item for key, item in message.items() if key != name}
+            times = alike.get((whom, dumps(sized_copy(rest, True)[0])), ())
+            if any(abs(at - event.at) < SAME_TIME for at in times):
+                return True
+    return False
+
+
+def action_of(event: Event) -> str:
+    return text_of(event.message.get("action")) if isinstance(event.message, dict) else ""

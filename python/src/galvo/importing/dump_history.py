@@ -1,0 +1,410 @@
+"""From a cluster dump to the history of a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from galvo.client import quantities
+from galvo.importing.dump import Dump
+from galvo.importing.dump_events import action_of, without_copies
+from galvo.importing.history import History, Item
+from galvo.importing.log_lines import Line, Zone, presentable
+from galvo.importing.values import (
+    Fields,
+    counts_of,
+    durations_of,
+    function_of,
+    host_of,
+    list_of,
+    made_at,
+    measured,
+    memory_of,
+    metrics_of,
+    moment_of,
+    name_in,
+    number_of,
+    text_of,
+    texts_of,
+    threads_of,
+    versions_of,
+)
+from galvo.plugin.errors import describe_error
+from galvo.plugin.events import TOPIC_LENGTH, most_specific, sized_copy
+from galvo.plugin.logs import LEVEL_LENGTH, LOGGER_LENGTH
+from galvo.plugin.samples import SUMMED
+from galvo.plugin.scrub import scrub
+from galvo.plugin.values import (
+    ADDRESS_LENGTH,
+    NAME_LENGTH,
+    count,
+    cut,
+    dumps,
+    identifier,
+    moment,
+)
+from galvo.plugin.workers import CLIENT_LENGTH
+
+KIND = "cluster dump"
+# Lines of workers of which it can be known when they were written: the scheduler knows, too.
+FAILURE = re.compile(r"\s*Compute Failed\s+Key:\s+(.+)")
+START = re.compile(r"\s*Start worker at:\s*(\S+)")
+# States of tasks that are over, as Dask itself has it.
+DONE = ("memory", "released", "forgotten")
+STATES_IN_SAMPLES = (
+    "processing", "waiting", "queued", "no-worker", "memory", "erred", "released"
+)  # fmt: skip
+DEPENDENCIES, TYPES, TYPE_NAME_LENGTH = 1000, 100, 512
+
+
+def tell(dump: Dump, history: History) -> None:
+    """Puts all that the dump tells into the history."""
+    _Teller(dump, history).tell()
+
+
+class _Teller:
+    def __init__(self, dump: Dump, history: History):
+        self._dump = dump
+        self._history = history
+        self._ids = history.ids
+        history.scheduler = text_of(dump.scheduler.get("id"))
+        history.lasts(float(dump.scheduler["started"]), dump.latest)
+        self._workers: dict[str, Item] = {}  # by address
+        self._zones: dict[str, Zone] = {}
+        self._group_ids = {name: self._ids.of("group", name) for name in dump.groups}
+
+    def tell(self) -> None:
+        history, dump = self._history, self._dump
+        self._tell_workers()
+        self._tell_clients()
+        self._tell_groups()
+        self._tell_errors()
+        self._tell_samples()
+        self._tell_events()
+        self._tell_logs()
+        self._tell_cluster()
+        history.notes.append(
+            "a dump has no computations, spans, profiles or code, and no time of its own: the"
+            " cluster ends with the last moment in it"
+        )
+        if not dump.is_complete:
+            history.notes.append(
+                f"it has the last {dump.transitions:,} transitions, not all: tasks that were"
+                " released or forgotten are counted as done, and retries are not all counted"
+            )
+        if dump.silent:
+            history.notes.append(
+                f"{quantities.count(dump.silent, 'workers')} did not answer when the dump was made,"
+                " so that there are no logs of them"
+            )
+
+    # Workers and clients.
+
+    def _tell_workers(self) -> None:
+        history, dump = self._history, self._dump
+        versions = dump.versions.get("workers")
+        versions = versions if isinstance(versions, dict) else {}
+        arrivals = {
+            event.topic: event.at
+            for event in dump.events
+            if action_of(event) == "add-worker" and "://" in event.topic
+        }
+        self._find_zones(arrivals)
+        guessed = 0
+        for address, told in dump.workers.items():
+            lines = [line for line in dump.lines.get(address, ()) if isinstance(line, Line)]
+            zone = self._zones.get(address, Zone(0.0, True))
+            started_at = arrivals.get(address) or self._start_of(address, lines, zone)
+            guessed += started_at is None
+            started_at = history.within(started_at or history.started_at)
+            threads, limit = threads_of(told.get("nthreads")), memory_of(told.get("memory_limit"))
+            name = told.get("name")
+            worker: Item = {
+                "id": self._id_of(address, told),
+                "name": cut(name if isinstance(name, (str, int)) else address, ADDRESS_LENGTH),
+                "address": cut(address, ADDRESS_LENGTH),
+                "host": host_of(address),
+                "environment_id": history.environment(versions_of(versions.get(address))),
+                "threads": threads,
+                "memory_limit_bytes": limit,
+                "started_at": started_at,
+            }
+            if history.add("workers", worker):
+                self._workers[address] = worker
+                history.hours.worker(started_at, history.ended_at, threads, limit)
+        threads = 0
+        history.add("thread_history", {"at": history.started_at, "threads": 0})
+        for worker in sorted(self._workers.values(), key=lambda worker: worker["started_at"]):
+            threads += worker["threads"]
+            # Two changes at one moment would be taken for one.
+            before = history.sections["thread_history"][-1]
+            at = max(worker["started_at"], before["at"] + 1e-6)
+            history.add("thread_history", {"at": at, "threads": threads})
+        if guessed:
+            history.notes.append(
+                f"of {quantities.count(guessed, 'workers')} it is not known when they came: they"
+                " are told to be there from the start of the scheduler"
+            )
+        gone = len(arrivals.keys() - dump.workers.keys())
+        if gone:
+            history.notes.append(
+                f"{quantities.count(gone, 'workers')} had left, of which there are only events"
+            )
+
+    def _find_zones(self, arrivals: Mapping[str, float]) -> None:
+        """In which zones workers wrote their logs, those first of which that is certain."""
+        begin, end = self._history.started_at, self._history.ended_at
+        doubtful: list[tuple[str, list[Line]]] = []
+        certain: set[Zone] = set()
+        for address, written in self._dump.lines.items():
+            lines = [line for line in written if isinstance(line, Line)]
+            known = []
+            for line in lines:
+                failed, started = FAILURE.match(line.message), START.match(line.message)
+                if failed and failed[1].strip() in self._dump.erred_at:
+                    known.append((line, self._dump.erred_at[failed[1].strip()]))
+                elif started and started[1] == address and address in arrivals:
+                    known.append((line, arrivals[address]))
+            zone = self._zones[address] = Zone.of(lines, begin, end, known)
+            if not zone.certain:
+                doubtful.append((address, lines))
+            elif lines:
+                certain.add(zone)
+        others = certain.pop() if len(certain) == 1 else None
+        for address, lines in doubtful:
+            self._zones[address] = Zone.of(lines, begin, end, others=others)
+
+    def _id_of(self, address: str, told: Fields) -> str:
+        known = identifier(text_of(told.get("server_id")).rpartition("Worker-")[2])
+        return known or self._ids.of("worker", address)
+
+    def _start_of(self, address: str, lines: list[Line], zone: Zone) -> float | None:
+        """When the worker came, as far as the worker itself remembers."""
+        for line in lines:  # the newest first
+            found = START.match(line.message)
+            if found and found[1] == address:
+                return line.clock - zone.seconds
+        known = [line.clock - zone.seconds for line in lines[-1:]]
+        known += [self._dump.stories[address]] if address in self._dump.stories else []
+        return min(known) if known else None
+
+    def _tell_clients(self) -> None:
+        history, clients = self._history, self._dump.clients
+        came: dict[str, float] = {}
+        left: dict[str, float] = {}
+        for event in self._dump.events:
+            action = action_of(event)
+            if action in ("add-client", "remove-client"):
+                client = text_of(event.message.get("client")) or event.topic
+                if client not in ("all", "fire-and-forget"):
+                    (came if action == "add-client" else left).setdefault(client, event.at)
+        for client in {**dict.fromkeys(came), **dict.fromkeys(clients)}:
+            seen = moment_of(clients.get(client, {}).get("last_seen")) or history.ended_at
+            connected_at = history.within(came.get(client) or made_at(client) or seen)
+            item = {"id": cut(client, CLIENT_LENGTH), "connected_at": connected_at}
+            if client not in clients and client in left:
+                item["disconnected_at"] = max(left[client], connected_at)
+            history.add("clients", item)
+
+    # Tasks.
+
+    def _tell_groups(self) -> None:
+        history, dump, ids = self._history, self._dump, self._group_ids
+        erred = Counter(task["group_key"] for task in dump.erred)
+        for name, group in dump.groups.items():
+            states = counts_of(group.get("states"))
+            tasks = sum(states.values())
+            succeeded = dump.succeeded[name]
+            if not dump.is_complete:
+                succeeded = max(succeeded, sum(states.get(state, 0) for state in DONE))
+            started_at, stopped_at = moment_of(group.get("start")), moment_of(group.get("stop"))
+            durations = durations_of(group.get("all_durations"))
+            seen = [at for at in (dump.first_seen.get(name), started_at) if at is not None]
+            item: Item = {
+                "id": ids[name],
+                "name": cut(name, NAME_LENGTH),
+                "prefix": cut(name_in(group.get("prefix")) or function_of(name), NAME_LENGTH),
+                "first_seen_at": history.within(min(seen, default=history.ended_at)),
+                "started_at": started_at,
+                "stopped_at": stopped_at,
+                "states": {state: number for state, number in states.items() if number},
+                "tasks": count(tasks),
+                "tasks_succeeded": count(max(succeeded, states.get("memory", 0))),
+                "tasks_erred": erred[name],
+                "tasks_blamed": count(dump.blamed[name]),
+                "tasks_retried": count(dump.retried[name]),
+                "durations": durations,
+                "bytes": count(number_of(group.get("nbytes_total"))),
+                "types": sorted(texts_of(group.get("types"), TYPES, TYPE_NAME_LENGTH)),
+                "dependencies": [
+                    ids[on]
+                    for on in map(name_in, list_of(group.get("dependencies"))[:DEPENDENCIES])
+                    if on in ids and on != name
+                ],
+            }
+            if not history.sends("task_groups"):
+                history.receipt.withhold("tasks")
+            else:
+                history.add("task_groups", item)
+            # What all of its tasks took is known, and when the last one of them stopped.
+            history.hours.tasks(
+                history.within(stopped_at or history.ended_at),
+                item["prefix"],
+                compute=durations.get("compute", 0.0),
+                transfer=durations.get("transfer", 0.0),
+                tasks=item["tasks_succeeded"],
+                erred=item["tasks_erred"],
+                retries=item["tasks_retried"],
+                nbytes=item["bytes"],
+            )
+            history.count_tasks(item)
+
+    def _tell_errors(self) -> None:
+        history, dump = self._history, self._dump
+        for task in dump.erred:
+            key, group = str(task["key"]), task["group_key"]
+            places = texts_of(task.get("erred_on"), 1, ADDRESS_LENGTH)
+            worker = self._workers.get(places[0]) if places else None
+            # Never the exception itself, which would have to be opened to be read.
+            said = {name: text_of(task.get(name)) for name in ("exception_text", "traceback_text")}
+            described = describe_error(
+                {**said, "worker": places[0] if places else None}, history.receipt.sends("code")
+            )
+            if not described["message"] and "KilledWorker" in text_of(task.get("exception")):
+                times = count(number_of(task.get("suspicious")))
+                described["type"], described["origin"] = "KilledWorker", "dask"
+                described["message"] = f"{times} workers died that were running {key}"
+            stopped_at = moment_of(dump.groups.get(group, {}).get("stop"))
+            at = history.within(dump.erred_at.get(key) or stopped_at or history.ended_at)
+            item = {
+                "id": self._ids.at(at, "error", key),
+                "at": at,
+                "key": cut(key, NAME_LENGTH),
+                "task_group_id": self._group_ids.get(group),
+                **described,
+                "retries": count(dump.retries[key]),
+                "worker_id": None if worker is None else worker["id"],
+            }
+            history.totals["errors"] += 1
+            history.hours.error(at)
+            if history.sends("errors", item):
+                history.add("errors", item)
+            else:
+                history.receipt.withhold(f"{item['origin']}_errors")
+
+    # What was measured and logged.
+
+    def _tell_samples(self) -> None:
+        history, dump = self._history, self._dump
+        all_own = []
+        for address, worker in self._workers.items():
+            told = dump.workers[address]
+            metrics = measured(told, worker["memory_limit_bytes"])
+            if metrics:
+                all_own.append(metrics)
+                at = history.within(moment_of(told.get("last_seen")) or history.ended_at)
+                history.add("samples", {"at": at, "metrics": metrics, "worker_id": worker["id"]})
+        workers = list(self._workers.values())
+        limits = [worker["memory_limit_bytes"] for worker in workers]
+        whole: dict[str, float] = {
+            "workers": len(workers),
+            "threads": sum(worker["threads"] for worker in workers),
+        }
+        if limits and all(limits):
+            whole["memory_limit_bytes"] = sum(limits)
+        for name in SUMMED:
+            values = [own[name] for own in all_own if name in own]
+            if values and len(values) == len(workers):
+                whole[name] = sum(values)
+        states = [counts_of(group.get("states")) for group in dump.groups.values()]
+        for state in STATES_IN_SAMPLES:
+            name = "tasks_" + state.replace("-", "_")
+            whole[name] = count(sum(counts.get(state, 0) for counts in states))
+        history.add("samples", {"at": history.ended_at, "metrics": whole})
+
+    def _tell_events(self) -> None:
+        history, allowed = self._history, self._history.settings["events_allow"]
+        for event, topics in without_copies(self._dump.events):
+            if not history.sends("events") or not ("*" in allowed or set(topics) & set(allowed)):
+                history.receipt.withhold("events")
+                continue
+            data, _ = sized_copy(event.message, history.receipt.sends("code"))
+            address = data.get("worker") if isinstance(data, dict) else None
+            topic = most_specific(topics)[0]
+            worker = self._workers.get(topic if "://" in topic else text_of(address))
+            history.add(
+                "events",
+                {
+                    "id": self._ids.at(event.at, "event", topic, dumps(data)),
+                    "at": event.at,
+                    "topic": cut(scrub(topic), TOPIC_LENGTH),
+                    "worker_id": None if worker is None else worker["id"],
+                    "data": data,
+                },
+            )
+
+    def _tell_logs(self) -> None:
+        history, receipt = self._history, self._history.receipt
+        timeless, doubtful = 0, 0
+        for address, lines in self._dump.lines.items():
+            worker, zone = self._workers.get(address), self._zones[address]
+            doubtful += not zone.certain
+            for number, line in enumerate(reversed(lines)):
+                if not isinstance(line, Line):
+                    timeless += 1
+                    continue
+                if not history.sends("logs"):
+                    receipt.withhold("logs")
+                    continue
+                at = moment(line.clock - zone.seconds) or history.started_at
+                history.add(
+                    "logs",
+                    {
+                        "id": self._ids.at(at, "log", address, number),
+                        "at": at,
+                        "source": "worker",
+                        "worker_id": None if worker is None else worker["id"],
+                        "worker": cut(address, ADDRESS_LENGTH),
+                        "level": cut(line.level, LEVEL_LENGTH),
+                        "logger": cut(line.logger, LOGGER_LENGTH),
+                        "message": presentable(line.message, receipt.sends("code")),
+                        "repeated": 1,
+                    },
+                )
+        if timeless:
+            history.notes.append(
+                f"{quantities.count(timeless, 'lines')} of logs do not say when they were written,"
+                " and are left out"
+            )
+        if doubtful:
+            history.notes.append(
+                f"the logs of {quantities.count(doubtful, 'workers')} do not tell the time zone: it"
+                " is taken to be that of other workers, or this machine's, if they fit into it"
+            )
+
+    # The whole.
+
+    def _tell_cluster(self) -> None:
+        history, dump = self._history, self._dump
+        workers = list(self._workers.values())
+        threads = sum(worker["threads"] for worker in workers)
+        limits = [worker["memory_limit_bytes"] for worker in workers]
+        used = [metrics_of(dump.workers[address]).get("memory") for address in self._workers]
+        address = text_of(dump.scheduler.get("address"))
+        history.cluster = {
+            "address": cut(address, ADDRESS_LENGTH) or None,
+            "environment_id": history.environment(versions_of(dump.versions.get("scheduler"))),
+            "workers": len(workers),
+            "threads": threads,
+            "memory_limit_bytes": sum(limits) if limits and all(limits) else None,
+            "memory_used_bytes": count(sum(map(number_of, used))),
+        }
+        lasted = [history.ended_at - worker["started_at"] for worker in workers]
+        offered = sum(w["threads"] * seconds for w, seconds in zip(workers, lasted))
+        history.totals.update(
+            thread_seconds=offered,
+            workers=len(workers),
+            peak_workers=len(workers),
+            peak_threads=threads,
+        )

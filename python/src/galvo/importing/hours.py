@@ -1,0 +1,102 @@
+"""What a cluster has used in each hour of the clock, worked out from times that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nlargest
+from typing import Any
+
+from galvo.plugin.usage import FUNCTIONS, GIB
+from galvo.plugin.values import count
+
+HOUR = 3600
+DURATIONS = (
+    "thread_seconds", "worker_seconds", "memory_gib_seconds", "compute_seconds", "transfer_seconds"
+)  # fmt: skip
+NUMBERS = ("tasks", "tasks_erred", "retries", "errors", "bytes", "spilled_bytes", "workers")
+
+
+class Hours:
+    """Sums by the hour of the clock, in UTC."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int, dict[str, Any]] = {}
+        self._functions: dict[int, dict[str, list[Any]]] = {}
+
+    def worker(self, start: float, stop: float, threads: int, memory: int | None) -> None:
+        """A worker was there from one moment to another."""
+        self.offer(start, stop, 1, threads, memory or 0)
+
+    def offer(self, start: float, stop: float, workers: int, threads: int, memory: int) -> None:
+        """The same of workers of which no more is known than how many they are."""
+        self._hour(start)["workers"] += workers
+        for sums, seconds in self._spread(start, stop):
+            sums["worker_seconds"] += workers * seconds
+            sums["thread_seconds"] += threads * seconds
+            sums["memory_gib_seconds"] += memory / GIB * seconds
+
+    def tasks(
+        self,
+        at: float,
+        prefix: str,
+        *,
+        compute: float = 0.0,
+        transfer: float = 0.0,
+        tasks: int = 0,
+        erred: int = 0,
+        retries: int = 0,
+        nbytes: int = 0,
+    ) -> None:
+        """Tasks of a function were done by then."""
+        sums = self._hour(at)
+        sums["compute_seconds"] += compute
+        sums["transfer_seconds"] += transfer
+        sums["tasks"] += tasks
+        sums["tasks_erred"] += erred
+        sums["retries"] += retries
+        sums["bytes"] += nbytes
+        functions = self._functions.setdefault(int(at // HOUR), {})
+        function = functions.setdefault(prefix, [0.0, 0.0, 0, 0, 0])
+        for i, value in enumerate((compute, transfer, tasks, erred, nbytes)):
+            function[i] += value
+
+    def error(self, at: float) -> None:
+        self._hour(at)["errors"] += 1
+
+    def describe(self, with_functions: bool) -> list[dict[str, Any]]:
+        """The items of a report, in the order of time."""
+        described = []
+        for hour, sums in sorted(self._sums.items()):
+            item: dict[str, Any] = {"hour": hour, **{name: sums[name] for name in DURATIONS}}
+            item.update((name, count(sums[name])) for name in NUMBERS)
+            if with_functions:
+                functions = nlargest(
+                    FUNCTIONS, self._functions.get(hour, {}).items(), key=lambda one: one[1][0]
+                )
+                item["functions"] = [
+                    {
+                        "prefix": prefix,
+                        "compute_seconds": function[0],
+                        "transfer_seconds": function[1],
+                        "tasks": count(function[2]),
+                        "tasks_erred": count(function[3]),
+                        "bytes": count(function[4]),
+                    }
+                    for prefix, function in functions
+                ]
+            described.append(item)
+        return described
+
+    def _hour(self, at: float) -> dict[str, Any]:
+        sums = self._sums.get(int(at // HOUR))
+        if sums is None:
+            sums = self._sums[int(at // HOUR)] = dict.fromkeys(DURATIONS, 0.0)
+            sums.update(dict.fromkeys(NUMBERS, 0))
+        return sums
+
+    def _spread(self, start: float, stop: float) -> Iterator[tuple[dict[str, Any], float]]:
+        """The hours from one moment to another, and how many seconds of each lie between."""
+        while start < stop:
+            end = min(stop, (start // HOUR + 1) * HOUR)
+            yield self._hour(start), end - start
+            start = end

@@ -1,0 +1,87 @@
+"""Performance reports: pages that ``distributed.performance_report`` wrote.
+
+A page has what Dask's dashboard showed for a block of code: each task with when, where and for how
+long it ran, what the scheduler used, and the profile of the workers. It does not tell of tasks that
+did not run, of results, or why tasks failed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from dask.utils import parse_bytes, parse_timedelta
+
+from galvo.client.errors import NotImportable
+from galvo.importing.artefact import MEBIBYTE, Artefact
+from galvo.importing.bokeh import Page, columns_in, lines_of, text_in
+from galvo.importing.values import memory_of
+
+MOST_BYTES = 256 * MEBIBYTE
+TITLE, CODE = "Dask Performance Report", "<h2> Calling Code </h2>"
+TASKS = ("start", "duration", "key", "name", "color", "worker", "worker_thread")
+SYSTEM = ("time", "cpu", "memory")
+FLAMES = ("bottom", "width", "time", "filename", "name", "line_number", "line")
+# Of the lines of a log, the hour is written twice.
+HOUR = re.compile(r"\d\d:\d\d:\d\d\.\d{6} - ")
+
+
+class PerformanceReport:
+    """What is in the page of a performance report."""
+
+    def __init__(self, artefact: Artefact):
+        page = Page(artefact.text(MOST_BYTES))
+        texts = (text_in(model) or "" for model in page.models())
+        summary = next((text for text in texts if TITLE in text), None)
+        if summary is None:
+            raise NotImportable("it is no performance report: there is no summary in it")
+        head, _, rest = summary.partition(CODE)
+        self._said = _pairs(lines_of(head))
+        # As it was written, since nothing is escaped there.
+        self.code = rest.partition("<pre>")[2].rpartition("</pre>")[0].strip("\n")
+        self.tasks = self._columns(page, None, TASKS)
+        if self.tasks is None:
+            raise NotImportable("it is no performance report: there is no task stream in it")
+        self.system = self._columns(page, "System", SYSTEM) or {name: [] for name in SYSTEM}
+        self.flames = self._columns(page, "Worker Profile (compute)", FLAMES)
+        panel = page.panel("Scheduler Logs")
+        logs = next((text for text in map(text_in, page.below(panel)) if text), "")
+        self.logs = [HOUR.sub("", line, count=1) for line in lines_of(logs)]
+
+    @staticmethod
+    def _columns(page: Page, title: str | None, names: tuple[str, ...]) -> Any:
+        """The first source of data with these columns, in the tab of this title."""
+        models = page.models() if title is None else page.below(page.panel(title))
+        found = (columns_in(model, *names) for model in models)
+        return next((columns for columns in found if columns is not None), None)
+
+    def said(self, name: str) -> str | None:
+        """What the summary says, as text."""
+        return self._said.get(name.lower())
+
+    def number(self, name: str) -> int | None:
+        text = self.said(name)
+        return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text) else None
+
+    def seconds(self, name: str) -> float | None:
+        """A duration, which was rounded to be shown."""
+        try:
+            found = float(parse_timedelta(self.said(name) or "", default="s"))
+        except (ValueError, KeyError, TypeError, OverflowError, IndexError):
+            return None
+        return found if 0 <= found < math.inf else None
+
+    def size(self, name: str) -> int | None:
+        """Bytes, which were rounded to be shown."""
+        try:
+            found = parse_bytes(self.said(name) or "")
+        except (ValueError, TypeError, OverflowError):
+            return None
+        return memory_of(found)
+
+
+def _pairs(lines: list[str]) -> dict[str, str]:
+    """Lines of a summary by what stands in front of the colon."""
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}

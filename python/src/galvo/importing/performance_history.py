@@ -1,0 +1,365 @@
+"""From a performance report to the history of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dask.utils import parse_timedelta
+
+from galvo.client.errors import NotImportable
+from galvo.importing.history import History, Item
+from galvo.importing.log_lines import Line, Zone, presentable
+from galvo.importing.performance import PerformanceReport
+from galvo.importing.values import function_of, group_of, host_of, is_finite, key_of
+from galvo.plugin.logs import LEVEL_LENGTH, LOGGER_LENGTH
+from galvo.plugin.profiles import Profile
+from galvo.plugin.values import ADDRESS_LENGTH, MESSAGE_LENGTH, NAME_LENGTH, cut, duration, moment
+
+KIND = "performance report"
+# How a rectangle of the task stream is named that is not the task itself, but goes with it.
+ACTIONS = ("transfer", "disk-read", "disk-write", "deserialize", "serialize")
+FAILED = "black"
+# What the profiler's plots take a sample for, in seconds, whatever it is.
+SAMPLE_SECONDS = 0.010
+DEEPEST = 200
+# Larger numbers measure nothing.
+LARGEST = 2**53
+
+
+def tell(report: PerformanceReport, history: History) -> None:
+    """Puts all that the report tells into the history."""
+    _Teller(report, history).tell()
+
+
+class _Rectangle:
+    """An action of a task in the task stream."""
+
+    __slots__ = ("action", "erred", "group", "key", "seconds", "start", "stop", "thread", "worker")
+
+    def __init__(self, row: int, columns: dict[str, list[Any]]):
+        middle, lasted = columns["start"][row], columns["duration"][row]
+        if not (is_finite(middle) and is_finite(lasted)):
+            raise NotImportable(f"the task stream has no time in row {row}")
+        # Rectangles are placed by their middle, in milliseconds.
+        self.seconds = duration(lasted / 1000)
+        self.start = middle / 1000 - self.seconds / 2
+        self.stop = self.start + self.seconds
+        if moment(self.start) is None or moment(self.stop) is None:
+            raise NotImportable(f"the task stream has an impossible time in row {row}")
+        key = key_of(columns["key"][row])
+        self.key, self.group = cut(str(key), NAME_LENGTH), group_of(key)
+        name = columns["name"][row]
+        name = name if isinstance(name, str) else ""
+        # "transfer-add" is a task's fetching of inputs, unless that is what its function is called.
+        own = function_of(key)
+        shown = [action for action in ACTIONS if name == f"{action}-{own}"]
+        self.action = shown[0] if shown and name != own else "compute"
+        self.erred = self.action == "compute" and columns["color"][row] == FAILED
+        worker, thread = columns["worker"][row], columns["worker_thread"][row]
+        self.worker = worker if isinstance(worker, str) else ""
+        self.thread = thread if isinstance(thread, str) else ""
+
+
+class _Teller:
+    def __init__(self, report: PerformanceReport, history: History):
+        self._report = report
+        self._history = history
+        rows = range(len(report.tasks["start"]))
+        self._stream = [_Rectangle(row, report.tasks) for row in rows]
+        times = [at / 1000 for at in report.system["time"] if is_finite(at)]
+        starts = [one.start for one in self._stream] + times[:1]
+        if not starts:
+            raise NotImportable("it has neither tasks nor measurements, so it has no time")
+        started_at, lasted = min(starts), report.seconds("duration")
+        stops = [one.stop for one in self._stream]
+        history.lasts(started_at, max([started_at + (lasted or 0.0), *stops]))
+        self._workers: dict[str, Item] = {}
+
+    def tell(self) -> None:
+        history, report = self._history, self._report
+        self._tell_workers()
+        groups = self._tell_tasks()
+        self._tell_computation(groups)
+        self._tell_samples()
+        self._tell_profile()
+        self._tell_logs()
+        self._tell_cluster()
+        history.notes.append(
+            "a performance report does not tell the sizes of results, dependencies, why tasks"
+            " failed, nor which tasks never ran; its block of code is told as one computation"
+        )
+        ran = len({one.key for one in self._stream if one.action == "compute"})
+        stated = report.number("number of tasks")
+        if stated is not None and stated > ran:
+            history.notes.append(f"its summary counts {stated:,} tasks, of which {ran:,} are drawn")
+
+    def _tell_workers(self) -> None:
+        history = self._history
+        threads: dict[str, set[str]] = {}
+        for one in self._stream:
+            threads.setdefault(one.worker, set()).add(one.thread)
+        threads.pop("", None)
+        for address, own in threads.items():
+            worker = {
+                "id": history.ids.of("worker", address),
+                "name": cut(address, ADDRESS_LENGTH),
+                "address": cut(address, ADDRESS_LENGTH),
+                "host": host_of(address),
+                "threads": len(own),
+                "started_at": history.started_at,
+            }
+            if history.add("workers", worker):
+                self._workers[address] = worker
+        stated = self._report.number("workers")
+        if stated is not None and stated != len(threads):
+            history.notes.append(
+                f"{stated:,} workers were there at its end, and {len(threads):,} ran tasks: only"
+                " those can be told of"
+            )
+
+    def _tell_tasks(self) -> dict[str, Item]:
+        """The task groups by name."""
+        history = self._history
+        groups: dict[str, Item] = {}
+        erred = {one.key for one in self._stream if one.erred}
+        succeeded = {one.key for one in self._stream if one.action == "compute" and not one.erred}
+        keys: dict[str, set[str]] = {}
+        for one in self._stream:
+            group = groups.get(one.group)
+            if group is None:
+                group = groups[one.group] = self._group(one)
+                keys[one.group] = set()
+            keys[one.group].add(one.key)
+            done = one.key in succeeded and not one.erred
+            is_task = one.action == "compute"
+            if done:
+                group["durations"][one.action] = (
+                    group["durations"].get(one.action, 0.0) + one.seconds
+                )
+                group["tasks_succeeded"] += is_task
+                if is_task:
+                    start, stop = group["started_at"], group["stopped_at"]
+                    group["started_at"] = one.start if start is None else min(start, one.start)
+                    group["stopped_at"] = one.stop if stop is None else max(stop, one.stop)
+            group["first_seen_at"] = min(group["first_seen_at"], one.start)
+            history.hours.tasks(
+                history.within(one.stop),
+                group["prefix"],
+                compute=one.seconds if done and is_task else 0.0,
+                transfer=one.seconds if done and one.action == "transfer" else 0.0,
+                tasks=int(done and is_task),
+            )
+        for name, group in groups.items():
+            group["tasks"] = len(keys[name])
+        for one in {one.key: one for one in self._stream if one.erred}.values():
+            groups[one.group]["tasks_erred"] += 1
+            history.hours.tasks(history.within(one.stop), groups[one.group]["prefix"], erred=1)
+        for group in groups.values():
+            history.count_tasks(group)
+            if history.sends("task_groups"):
+                history.add("task_groups", group)
+            else:
+                history.receipt.withhold("tasks")
+        self._tell_errors(groups, len(erred))
+        return groups
+
+    def _group(self, one: _Rectangle) -> Item:
+        return {
+            "id": self._history.ids.of("group", one.group),
+            "name": cut(one.group, NAME_LENGTH),
+            "prefix": cut(function_of(one.group), NAME_LENGTH),
+            "first_seen_at": one.start,
+            "started_at": None,
+            "stopped_at": None,
+            "tasks": 0,
+            "tasks_succeeded": 0,
+            "tasks_erred": 0,
+            "tasks_blamed": 0,
+            "durations": {},
+            "bytes": 0,
+        }
+
+    def _tell_errors(self, groups: dict[str, Item], number: int) -> None:
+        history = self._history
+        history.totals["errors"] = number
+        for one in {one.key: one for one in self._stream if one.erred}.values():
+            at = history.within(one.stop)
+            history.hours.error(at)
+            worker = self._workers.get(one.worker)
+            item = {
+                "id": history.ids.at(at, "error", one.key),
+                "at": at,
+                "key": one.key,
+                "task_group_id": groups[one.group]["id"],
+                "computation_id": self._computation_id(),
+                "origin": "user",
+                # That it failed is drawn in black. Nothing tells why.
+                "message": "",
+                "traceback": "",
+                "worker": cut(one.worker, ADDRESS_LENGTH) or None,
+                "worker_id": None if worker is None else worker["id"],
+            }
+            if history.sends("errors", item):
+                history.add("errors", item)
+            else:
+                history.receipt.withhold("user_errors")
+
+    def _computation_id(self) -> str:
+        return self._history.ids.of("computation")
+
+    def _tell_computation(self, groups: dict[str, Item]) -> None:
+        history = self._history
+        if not history.sends("computations"):
+            history.receipt.withhold("tasks")
+            return
+        erred = any(group["tasks_erred"] for group in groups.values())
+        code = self._report.code
+        history.add(
+            "computations",
+            {
+                "id": self._computation_id(),
+                "started_at": history.started_at,
+                "stopped_at": history.ended_at,
+                "state": "erred" if erred else "finished",
+                "task_group_ids": [group["id"] for group in groups.values()][:5000],
+                "code": history.code(code) if code and code != "<Code not available>" else [],
+            },
+        )
+
+    def _tell_samples(self) -> None:
+        history, system = self._history, self._report.system
+        for at, cpu, memory in zip(system["time"], system["cpu"], system["memory"]):
+            metrics = {}
+            if is_finite(cpu) and abs(cpu) < LARGEST:
+                metrics["scheduler_cpu_cores"] = cpu / 100
+            if is_finite(memory) and abs(memory) < LARGEST:
+                metrics["scheduler_memory_bytes"] = memory
+            if metrics and is_finite(at) and moment(at / 1000) is not None:
+                history.add("samples", {"at": at / 1000, "metrics": metrics})
+
+    def _tell_profile(self) -> None:
+        history, report = self._history, self._report
+        tree = None if report.flames is None else _tree(report.flames)
+        if tree is None:
+            return
+        if not history.sends("profiles"):
+            history.receipt.withhold("profiles")
+            return
+        profile = Profile()
+        profile.add(tree)
+        described = profile.describe(history.receipt.sends("code"))
+        if described["samples"]:
+            item = {
+                "id": history.ids.at(history.started_at, "profile"),
+                "started_at": history.started_at,
+                "stopped_at": history.ended_at,
+                "workers": report.number("workers") or len(self._workers),
+                **described,
+            }
+            history.add("profiles", item)
+
+    def _tell_logs(self) -> None:
+        history, receipt = self._history, self._history.receipt
+        entries: list[Line] = []
+        for text in self._report.logs:
+            line = Line.read(text)
+            if line is not None:
+                entries.append(line)
+            elif entries:
+                # Each of its lines is a paragraph.
+                message = cut(f"{entries[-1].message}\n{text}", 2 * MESSAGE_LENGTH)
+                entries[-1] = entries[-1]._replace(message=message)
+        zone = Zone.of(entries, history.started_at, history.ended_at)
+        for number, line in enumerate(sorted(entries, key=lambda line: line.clock)):
+            if not history.sends("logs"):
+                receipt.withhold("logs")
+                continue
+            at = moment(line.clock - zone.seconds) or history.started_at
+            history.add(
+                "logs",
+                {
+                    "id": history.ids.at(at, "log", number),
+                    "at": at,
+                    "source": "scheduler",
+                    "level": cut(line.level, LEVEL_LENGTH),
+                    "logger": cut(line.logger, LOGGER_LENGTH),
+                    "message": presentable(line.message, receipt.sends("code")),
+                    "repeated": 1,
+                },
+            )
+        if not zone.certain:
+            history.notes.append(
+                "its log does not tell the time zone: it is taken to be that of this machine, or"
+                " else the one closest to UTC in which it fits"
+            )
+
+    def _tell_cluster(self) -> None:
+        history, report = self._history, self._report
+        workers = report.number("workers")
+        workers = len(self._workers) if workers is None else workers
+        threads, limit = report.number("threads"), report.size("memory")
+        threads = sum(w["threads"] for w in self._workers.values()) if threads is None else threads
+        versions = {"dask": "dask version", "distributed": "dask.distributed version"}
+        packages = {name: report.said(line) for name, line in versions.items()}
+        known = {name: version for name, version in packages.items() if version}
+        history.cluster = {
+            "address": cut(report.said("address") or "", ADDRESS_LENGTH) or None,
+            "environment_id": history.environment({"packages": known} if known else None),
+            "workers": workers,
+            "threads": threads,
+            "memory_limit_bytes": limit,
+            "memory_used_bytes": 0,
+        }
+        lasted = history.ended_at - history.started_at
+        history.totals.update(
+            thread_seconds=threads * lasted,
+            workers=workers,
+            peak_workers=workers,
+            peak_threads=threads,
+        )
+        history.add("thread_history", {"at": history.started_at, "threads": threads})
+        history.hours.offer(history.started_at, history.ended_at, workers, threads, limit or 0)
+
+
+def _tree(flames: dict[str, list[Any]]) -> dict[str, Any] | None:
+    """The profile as Dask has it, of rows in the order in which a plot of it is drawn.
+
+    A plot has shares of the whole, and of the whole how long it took. What was the innermost
+    function is not drawn.
+    """
+    path: list[dict[str, Any]] = []
+    whole = 0
+    for row, (bottom, width, took) in enumerate(
+        zip(flames["bottom"], flames["width"], flames["time"])
+    ):
+        if is_finite(bottom) and bottom > DEEPEST:
+            continue
+        if not (is_finite(bottom) and is_finite(width)) or not 0 <= bottom <= len(path):
+            raise NotImportable(f"the profile is no tree in row {row}")
+        if not path:
+            try:
+                whole = round(float(parse_timedelta(str(took))) / SAMPLE_SECONDS)
+            except (ValueError, KeyError, OverflowError, IndexError):
+                whole = 0
+            if not 0 < whole < 2**53:
+                return None
+        elif bottom == 0:
+            raise NotImportable(f"the profile has a second root in row {row}")
+        line = flames["line_number"][row]
+        node = {
+            "count": max(round(min(width, 1) * whole), 1),
+            "children": {},
+            "description": {
+                "filename": str(flames["filename"][row])[:ADDRESS_LENGTH],
+                "name": str(flames["name"][row])[:NAME_LENGTH],
+                "line_number": line if isinstance(line, int) else 0,
+                "line": str(flames["line"][row])[:NAME_LENGTH],
+            },
+        }
+        del path[int(bottom) :]
+        if path:
+            path[-1]["children"][str(row)] = node
+        path.append(node)
+        if not bottom:
+            root = node
+    return root if path else None

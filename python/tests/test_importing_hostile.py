@@ -1,0 +1,323 @@
+"""Files of anybody: what is wrong with one is said, and nothing in it is executed."""
+
+import base64
+import gzip
+import json
+import struct
+from array import array
+
+import msgpack
+import pytest
+
+from galvo import NotImportable
+from galvo.importing import artefact, read, selection
+from galvo.importing.bokeh import Page, columns_in
+
+WHEN = 1_790_000_000.0
+SCHEDULER = {"id": "Scheduler-1", "started": WHEN, "address": "tcp://10.0.0.1:8786"}
+SUMMARY = """
+<h1> Dask Performance Report </h1><h2> Duration: 2.00 s </h2>
+<li> number of tasks: 1 </li><li> Workers: 1 </li><li> Threads: 2 </li><li> Memory: 1.00 GiB </li>
+<h2> Calling Code </h2><pre>\nif 1 < 2 and "<t:":\n    pass\n</pre>
+"""
+STREAM = {
+    "start": [WHEN * 1000 + 500],
+    "duration": [1000.0],
+    "key": ["double-1"],
+    "name": ["double"],
+    "color": ["#1E978A"],
+    "worker": ["tcp://10.0.0.2:1"],
+    "worker_thread": ["tcp://10.0.0.2:1-1"],
+}
+FLAMES = {
+    "bottom": [0, 1, 2, 1],
+    "width": [1.0, 0.75, 0.25, 0.25],
+    "time": ["200.00 ms", "150.00 ms", "50.00 ms", "50.00 ms"],
+    "filename": ["", "a.py", "b.py", "c.py"],
+    "name": ["", "a", "b", "c"],
+    "line_number": [0, 1, 2, 3],
+    "line": ["", "a()", "b()", "c()"],
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(content, name="file"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def dump(**parts):
+    scheduler = {**SCHEDULER, **parts}
+    return msgpack.packb({"scheduler": scheduler, "workers": {}, "versions": {}})
+
+
+def source(columns, id="s1"):
+    return {"id": id, "type": "ColumnDataSource", "attributes": {"data": columns}}
+
+
+def page(models=(), summary=SUMMARY, stream=STREAM):
+    """A page in the form that Bokeh has had since version 1."""
+    text = {"id": "d1", "type": "Div", "attributes": {"text": summary}}
+    references = [text, source(stream), *models]
+    document = {"x": {"roots": {"references": references, "root_ids": ["d1"]}, "version": "2.4"}}
+    written = json.dumps(document).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f'<!DOCTYPE html><script type="application/json" id="1">{written}</script>'
+
+
+def profile(columns):
+    panel = {"id": "p1", "attributes": {"title": "Worker Profile (compute)", "child": {"id": "f1"}}}
+    figure = {"id": "f1", "attributes": {"renderers": [{"id": "r1"}]}}
+    renderer = {"id": "r1", "attributes": {"data_source": {"id": "s2"}, "view": {"id": "f1"}}}
+    return [panel, figure, renderer, source(columns, "s2")]
+
+
+def test_a_page_that_is_well(file):
+    history = read(file(page(profile(FLAMES))))
+    assert history.started_at == WHEN and history.ended_at == WHEN + 2
+    (code,) = history.sections["code"]
+    assert code["text"] == 'if 1 < 2 and "<t:":\n    pass'
+    (profiled,) = history.sections["profiles"]
+    assert profiled["samples"] == 20
+    # Each node as parent, frame, self, total.
+    frames = [frame["function"] for frame in profiled["frames"]]
+    nodes = [(parent, frames[frame], own, all) for parent, frame, own, all in profiled["nodes"]]
+    assert nodes == [(-1, "a", 10, 15), (-1, "c", 5, 5), (0, "b", 5, 5)]
+    assert history.totals["compute_seconds"] == pytest.approx(1.0)
+    assert history.totals["thread_seconds"] == pytest.approx(4.0)
+
+
+def test_keys_and_measurements_that_are_none(file):
+    """They are told as well as they can be, or left out."""
+    keys = [[], "", [[]], None, {"a": 1}, 7, ["x", 0]]
+    stream = {name: values * len(keys) for name, values in STREAM.items()}
+    panel = {"id": "p1", "attributes": {"title": "System", "child": {"id": "s3"}}}
+    system = source({"time": [WHEN * 1000] * 3, "cpu": [1e300, 50, "x"], "memory": [0, 1e300, 7]})
+    history = read(file(page([panel, {**system, "id": "s3"}], stream={**stream, "key": keys})))
+    assert "x" in {group["name"] for group in history.sections["task_groups"]}
+    metrics = [sample["metrics"] for sample in history.sections["samples"]]
+    assert metrics == [
+        {"scheduler_memory_bytes": 0},
+        {"scheduler_cpu_cores": 0.5},
+        {"scheduler_memory_bytes": 7},
+    ]
+
+
+def test_the_notations_of_numbers(file):
+    numbers = [1.5, -2.25, 1e300]
+
+    def packed(order="little", compressed=False):
+        content = struct.pack(("<" if order == "little" else ">") + "3d", *numbers)
+        return base64.b64encode(gzip.compress(content) if compressed else content).decode()
+
+    shape = {"dtype": "float64", "shape": [3]}
+    notations = [
+        numbers,
+        {"__ndarray__": packed(), "order": "little", **shape},
+        {"__ndarray__": packed("big"), "order": "big", **shape},
+        {
+            "type": "ndarray",
+            "array": {"type": "bytes", "data": packed()},
+            "order": "little",
+            **shape,
+        },
+        {
+            "type": "ndarray",
+            "array": {"type": "bytes", "data": packed("big", True)},
+            "order": "big",
+            **shape,
+        },
+        {"type": "typed_array", "array": {"type": "bytes", "data": packed()}, "dtype": "float64"},
+        {"type": "ndarray", "array": numbers, "dtype": "object", "shape": [3], "order": "little"},
+    ]
+    for notation in notations:
+        assert columns_in(source({"x": notation}), "x") == {"x": numbers}
+    integers = base64.b64encode(array("i", [7, -7]).tobytes()).decode()
+    found = columns_in(
+        source({"type": "map", "entries": [["x", {"__ndarray__": integers, "dtype": "int32"}]]}),
+        "x",
+    )
+    assert found == {"x": [7, -7]}
+    assert columns_in(source({"x": [1]}), "x", "y") is None
+    nan = columns_in(source({"x": [{"type": "number", "value": "nan"}]}), "x")["x"][0]
+    assert nan != nan
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        ({"__ndarray__": "!!!", "dtype": "float64"}, "damaged"),
+        ({"__ndarray__": "AAAA", "dtype": "float64"}, "damaged"),
+        ({"__ndarray__": "AAAAAAAAAAA=", "dtype": "object"}, "a type that is not known"),
+        ({"__ndarray__": "AAAAAAAAAAA=", "dtype": "float64", "shape": [9]}, "no list of 1"),
+        ({"type": "slice", "start": 0}, "in no notation"),
+        ("text", "in no notation"),
+    ],
+)
+def test_columns_that_cannot_be_read(column, problem):
+    with pytest.raises(NotImportable, match=problem):
+        columns_in(source({"x": column}), "x")
+
+
+def test_a_compressed_column_is_bounded(monkeypatch):
+    monkeypatch.setattr("galvo.importing.bokeh.LARGEST_ARRAY", 1000)
+    bomb = base64.b64encode(gzip.compress(bytes(10_000_000))).decode()
+    with pytest.raises(NotImportable, match="too large"):
+        columns_in(source({"x": {"__ndarray__": bomb, "dtype": "uint8"}}), "x")
+
+
+DEEP = 200_000
+FILES = {
+    "empty": (b"", "it is empty"),
+    "text": (b"hello, world", "it is no cluster dump"),
+    "latin-1": (b"caf\xe9 au lait", "cannot be read as YAML"),
+    "a number": (b"\x80", "there is no scheduler in it"),
+    "an array": (msgpack.packb([1, 2]), "there is no scheduler in it"),
+    "another map": (msgpack.packb({"scheduler": 1}), "there is no scheduler in it"),
+    "no time": (dump(started="now"), "scheduler.started is no time"),
+    "half a dump": (dump(task_groups={"x": {}})[:-5], "cannot be read as MessagePack"),
+    "long ago": (dump(started=1.0, clients={"c": {"last_seen": WHEN}}), "decades apart"),
+    "endless": (dump(started=float("inf")), "scheduler.started is no time"),
+    "a huge array": (b"\x81\xa9scheduler\xdd\xff\xff\xff\xff", "cannot be read as MessagePack"),
+    "a deep array": (b"\x81\xa9scheduler" + b"\x91" * DEEP, "cannot be read as MessagePack"),
+    "a map as a key": (b"\x81\xa9scheduler\x81\x81\x01\x01\x01", "there is no scheduler in it"),
+    "a map as a key of what is wanted": (
+        b"\x81\xa9scheduler\x81\xabtask_groups\x81\xa1x\x81\x81\x01\x01\x01",
+        "cannot be read as MessagePack",
+    ),
+    "never used": (b"\x81\xa9scheduler\xc1", "cannot be read as MessagePack"),
+    "code in YAML": (
+        b"scheduler: !!python/object/apply:os.system ['touch executed']",
+        "there is no scheduler in it",
+    ),
+    "code in what is wanted": (
+        b"scheduler: {id: !!python/object/apply:os.system ['touch executed']}",
+        "there is no scheduler in it",
+    ),
+    "names in YAML": (b"scheduler: {id: !!python/name:os.system ''}", "a value of the kind"),
+    "laughs": (
+        b"a: &a [x, x]\nb: &b [*a, *a]\nscheduler: {id: *b}",
+        "it has references",
+    ),
+    "a circle": (b"scheduler: &a [*a]", "it has references"),
+    "deep YAML": (b"scheduler: " + b"[" * DEEP, "it has more than 200 levels"),
+    "deep YAML that is not wanted": (b"x: " + b"[" * DEEP, "it has more than 200 levels"),
+    "half of YAML": (b"scheduler: {id: 'a", "cannot be read as YAML"),
+    "no document": (b"<p>Dask Performance Report</p>", "no document of Bokeh"),
+    "broken JSON": (b"<script type='application/json'>{]</script>", "cannot be read"),
+    "deep JSON": (
+        b"<script type='application/json'>" + b"[" * DEEP + b"</script>",
+        "cannot be read",
+    ),
+    "no summary": (page(summary="Something else").encode(), "no summary in it"),
+    "no stream": (page(stream={"start": []}).encode(), "no task stream in it"),
+    "no tasks": (page(stream={name: [] for name in STREAM}).encode(), "it has no time"),
+    "uneven": (page(stream={**STREAM, "key": []}).encode(), "not equally long"),
+    "no number": (page(stream={**STREAM, "start": ["x"]}).encode(), "no time in row 0"),
+    "no moment": (page(stream={**STREAM, "start": [1e300]}).encode(), "an impossible time"),
+    "no tree": (
+        page(profile({**FLAMES, "bottom": [0, 5, 1, 1]})).encode(),
+        "the profile is no tree in row 1",
+    ),
+    "two roots": (
+        page(profile({**FLAMES, "bottom": [0, 1, 0, 1]})).encode(),
+        "a second root in row 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("compressed", [False, True])
+def test_what_is_no_artefact_is_refused(file, name, compressed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content, problem = FILES[name]
+    path = file(gzip.compress(content) if compressed else content, "some.file")
+    with pytest.raises(NotImportable, match=problem) as raised:
+        read(path)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert len(str(raised.value)) < 600
+    assert not (tmp_path / "executed").exists()
+
+
+def test_damaged_and_overlong_compression(file, monkeypatch):
+    packed = gzip.compress(dump())
+    for damaged in (packed[:-9], packed[:20], packed[:15] + b"\xff" * 9 + packed[24:]):
+        with pytest.raises(NotImportable, match="damaged"):
+            read(file(damaged))
+    # Several members are one file, and what follows may be padding.
+    half = len(dump()) // 2
+    members = gzip.compress(dump()[:half]) + gzip.compress(dump()[half:]) + bytes(100)
+    assert read(file(members)).started_at == WHEN
+    monkeypatch.setattr(artefact, "MOST_INFLATED", 1 << 20)
+    with pytest.raises(NotImportable, match="more than 1 MiB in it"):
+        read(file(gzip.compress(dump(tasks={"x": bytes(4 << 20)}))))
+    monkeypatch.setattr(artefact, "MOST_BYTES", 10)
+    with pytest.raises(NotImportable, match="it is larger than"):
+        read(file(packed))
+
+
+def test_values_are_bounded(file, monkeypatch):
+    monkeypatch.setattr(selection, "LARGEST", 1 << 20)
+    many = {"x": {"states": {}, "types": ["y"] * 8_000_000}}
+    with pytest.raises(NotImportable, match="a value in it is larger than 1 MiB"):
+        read(file(dump(task_groups=many)))
+    # What is not wanted may be as large as it likes.
+    history = read(file(dump(extensions={"x": ["y"] * 8_000_000})))
+    assert history.totals["tasks"] == 0
+
+
+def test_nothing_is_opened_that_was_pickled(file):
+    class Trap:
+        def __reduce__(self):
+            return (pytest.fail, ("it was executed",))
+
+    import pickle
+
+    task = {"state": "erred", "key": "x", "group_key": "x", "suspicious": 4}
+    group = {"name": "x", "states": {"erred": 1}, "prefix": "<x: erred: 1>"}
+    killed = {**task, "exception": repr(b"...distributed.scheduler\x94\x8c\x0cKilledWorker")}
+    history = read(file(dump(tasks={"x": killed}, task_groups={"x": group})))
+    (error,) = history.sections["errors"]
+    assert (error["type"], error["origin"]) == ("KilledWorker", "dask")
+    assert error["message"] == "4 workers died that were running x"
+    trap = {**task, "exception": pickle.dumps(Trap())}
+    (error,) = read(file(dump(tasks={"x": trap}, task_groups={"x": group}))).sections["errors"]
+    assert (error["type"], error["message"]) == (None, "")
+
+
+def test_a_name_that_was_used_again_is_counted_anew(file):
+    log = []
+    for n in range(3):
+        key = f"double-{n}"
+        for start, finish in (("released", "waiting"), ("waiting", "processing")):
+            log.append([key, start, finish, {}, "s", WHEN + n])
+        log.append([key, "processing", "memory", {}, "s", WHEN + n])
+        if n < 2:  # and then Dask forgets the group as well
+            log.append([key, "memory", "forgotten", {}, "s", WHEN + n])
+    log.insert(-1, ["double-2", "processing", "released", {}, "task-erred-1", WHEN + 2])
+    log.insert(-1, ["double-2", "released", "processing", {}, "s", WHEN + 2])
+    group = {"states": {"memory": 1}, "prefix": "<double: memory: 1>", "start": WHEN + 2.5}
+    parts = {"transition_log": log, "task_groups": {"double": group}}
+    (told,) = read(file(dump(transition_counter=len(log), **parts))).sections["task_groups"]
+    assert (told["tasks_succeeded"], told["tasks_retried"]) == (1, 1)
+    assert told["first_seen_at"] == WHEN + 2
+    # Of a log that was cut off, tasks that were released are taken to be done, as Dask does.
+    group["states"] = {"memory": 1, "released": 30, "forgotten": 4, "processing": 2}
+    history = read(file(dump(transition_counter=10_000, **parts)))
+    (told,) = history.sections["task_groups"]
+    assert (told["tasks"], told["tasks_succeeded"]) == (37, 35)
+    assert any("counted as done" in note for note in history.notes)
+
+
+def test_models_that_refer_to_each_other_for_ever():
+    loop = [
+        {"id": "p1", "attributes": {"title": "System", "child": {"id": "a"}}},
+        {"id": "a", "attributes": {"next": {"id": "b"}, "self": {"id": "a"}}},
+        {"id": "b", "attributes": {"next": {"id": "a"}, "gone": {"id": "nothing"}}},
+    ]
+    found = Page(page(loop))
+    assert [model["id"] for model in found.below(found.panel("System"))] == ["p1", "a", "b"]
+    assert list(found.below(None)) == []

@@ -1,0 +1,20 @@
+// Hears of an account's errors with a client as it is published, and tells each payload in a line.
+// node listen.js CLIENT URL CURSOR, with the token in GALVO_TOKEN
+import { clients } from "./clients.js";
+
+const ERRORS = `subscription Errors($after: String) {
+  errors(account: "default", after: $after) { cursor gap errors { id key } } }`;
+
+const [name, url, after] = process.argv.slice(2);
+let cursor = after;
+const sink = {
+  next({ data, errors }) {
+    if (data) cursor = data.errors.cursor;
+    console.log(JSON.stringify(data?.errors ?? { wrong: errors }));
+  },
+  error(error) {
+    throw error;
+  },
+  complete() {},
+};
+clients[name](url, process.env.GALVO_TOKEN)({ query: ERRORS, variables: {} }, () => cursor, sink);
