@@ -3,6 +3,7 @@
 # variables that name their interpreters: eval "$(scripts/python-envs.sh)"
 #   oldest  the oldest Dask and the oldest Python that are supported
 #   newest  the newest Dask
+#   coiled  a Dask and a coiled client that stay as they are
 #   other   the same Dask as `newest` on another Python, for what travels between client and scheduler
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -15,6 +16,9 @@ oldest=$(python_env test-oldest "$oldest" -r tests/dask/requirements-oldest.txt 
 newest=$(find_python 11)
 newest=$(python_env test-newest "$newest" -r tests/dask/requirements-newest.txt -e ./python)
 
+coiled=$(find_python 11)
+coiled=$(python_env test-coiled "$coiled" -r tests/dask/requirements-coiled.txt -e ./python)
+
 read -r dask distributed <<<"$(dask_version "$newest")"
 other=$(find_python 13 12 10)
 other=$(python_env test-other "$other" -r tests/dask/requirements-newest.txt -e ./python \
@@ -25,4 +29,5 @@ other=$(python_env test-other "$other" -r tests/dask/requirements-newest.txt -e 
 printf 'export %s=%q\n' \
   GALVO_TEST_PYTHON_OLDEST "$oldest" \
   GALVO_TEST_PYTHON_NEWEST "$newest" \
+  GALVO_TEST_PYTHON_COILED "$coiled" \
   GALVO_TEST_PYTHON_OTHER "$other"

@@ -27,6 +27,8 @@ pub enum Action {
     DeleteAlertRule,
     /// A rate was removed.
     DeleteCostRate,
+    /// A performance report was removed.
+    DeletePerformanceReport,
     /// An invitation was made.
     InviteMember,
     /// Somebody became a member by signing in with credentials of another issuer.
@@ -71,6 +73,8 @@ pub enum Action {
     SignIn,
     /// Somebody ended their sessions in all browsers.
     SignOutEverywhere,
+    /// A performance report was stored.
+    StorePerformanceReport,
     /// Messages were sent to try whether those of an alert rule arrive.
     TestAlertRule,
     /// A kind of flag was muted no more.

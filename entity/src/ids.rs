@@ -76,6 +76,8 @@ uuid_id! {
     AlertId,
     /// A message to one receiver.
     AlertDeliveryId,
+    /// A page that Dask drew of what a cluster did.
+    PerformanceReportId,
 }
 
 /// A cluster: a time-ordered integer below 2^53, because the `coiled` client wants integers and browsers

@@ -41,6 +41,8 @@ pub mod log_line;
 pub mod membership;
 pub mod owned;
 pub mod password;
+pub mod performance_report;
+pub mod performance_report_piece;
 pub mod positional;
 pub mod profile;
 pub mod removed_member;

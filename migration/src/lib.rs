@@ -40,6 +40,7 @@ mod m20261122_000030_add_token_last_use;
 mod m20261122_000031_mark_arrival;
 mod m20261122_000032_create_cluster_flag;
 mod m20261122_000033_create_alert;
+mod m20261122_000034_create_performance_report;
 mod reference;
 mod tenant;
 
@@ -81,6 +82,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000031_mark_arrival::Migration),
             Box::new(m20261122_000032_create_cluster_flag::Migration),
             Box::new(m20261122_000033_create_alert::Migration),
+            Box::new(m20261122_000034_create_performance_report::Migration),
         ]
     }
 }

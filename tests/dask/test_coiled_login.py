@@ -52,7 +52,7 @@ class CoiledClient:
         self._directory = processes.directory / "home"
         self._directory.mkdir()
         self._program = Path(python).parent / "coiled"
-        self._environment = {
+        self.environment = {
             **clean_environment(),
             "HOME": str(self._directory),
             "DASK_CONFIG": str(self._directory / "dask"),
@@ -66,7 +66,7 @@ class CoiledClient:
         """What a command prints, which has to end well."""
         done = subprocess.run(
             [self._program, *arguments],
-            env=self._environment,
+            env=self.environment,
             cwd=self._directory,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -78,13 +78,13 @@ class CoiledClient:
 
     def start(self, *arguments, stdin):
         return self._processes.start(
-            "coiled", [self._program, *arguments], self._environment, stdin=stdin
+            "coiled", [self._program, *arguments], self.environment, stdin=stdin
         )
 
     def python(self, program):
         done = subprocess.run(
             [self._program.parent / "python", "-c", program],
-            env=self._environment,
+            env=self.environment,
             cwd=self._directory,
             capture_output=True,
             text=True,

@@ -337,6 +337,27 @@ impl Member {
         body["cluster_id"].as_i64().unwrap()
     }
 
+    /// A request that stores a performance report as the published client does, which tells the name twice, and the second
+    /// time in a form that is none.
+    pub fn performance_report(&self, kind: &str, name: &str, html: &str) -> RequestBuilder {
+        let part = format!(
+            "--boundary\r\nContent-Type: text/html\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"; \
+             filename*=\"{name}\"\r\n\r\n{html}\r\n--boundary--\r\n"
+        );
+        self.request(Method::POST, &format!("/api/v1/{}/performance_reports/{kind}/", self.account.as_str()))
+            .header(header::CONTENT_TYPE, "multipart/form-data; boundary=boundary")
+            .body(part)
+    }
+
+    /// Stores a performance report, which has to be taken, and returns its identifier.
+    pub async fn stored_report(&self, kind: &str, name: &str, html: &str) -> String {
+        let answer = self.performance_report(kind, name, html).send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::CREATED);
+        let url = answer.json::<Value>().await.unwrap()["url"].as_str().unwrap().to_owned();
+        let (_, id) = url.split_once("/reports/").unwrap();
+        id.split('?').next().unwrap().to_owned()
+    }
+
     /// The status and the code of the error with which everything is refused, if it is.
     pub async fn status(&self) -> (u16, String) {
         let ask = self.request(Method::POST, "/graphql").json(&json!({ "query": "{ __typename }" }));

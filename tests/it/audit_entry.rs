@@ -148,6 +148,13 @@ const MUTATIONS: &[(&str, &str, &str, &str, &str)] = &[
         r#"{"name":"y"}"#,
     ),
     (
+        "deletePerformanceReport",
+        "(identifier: <REPORT>) { account { slug } }",
+        "PERFORMANCE_REPORT",
+        "<REPORT>",
+        r#"{"name":"report.html"}"#,
+    ),
+    (
         "createToken",
         r#"(input: { user: <TARGET>, label: "ci", scopes: [READ], expiresAt: "2026-11-20T12:04:00Z" }) { made: token { identifier } userErrors { code } }"#,
         "API_TOKEN",
@@ -289,8 +296,10 @@ async fn what_a_mutation_does_is_written_down_with_it() {
     let rule = r#"mutation { createAlertRule(input: { name: "x", condition: { flags: [IDLE] }, emails: ["a@b.de"] }) {
         alertRule { identifier } } }"#;
     let rule = ada.query(rule, json!({})).await["createAlertRule"]["alertRule"]["identifier"].take();
+    let report = ada.stored_report("private", "report.html", "<p>").await;
     let mut words = vec![
         ("<RULE>", rule),
+        ("<REPORT>", json!(report)),
         ("<ACCOUNT>", account["id"].clone()),
         ("<CLUSTER>", account["clusters"]["nodes"][0]["id"].clone()),
         ("<GROUP>", account["clusters"]["nodes"][0]["errors"]["nodes"][0]["group"]["id"].clone()),

@@ -19,14 +19,15 @@ use serde_json::{Value, json};
 
 /// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`, in
 /// `what_people_write_and_decide_is_their_accounts_own`, in `what_is_noticed_and_told_is_the_accounts_own`, in
-/// `a_user_learns_of_their_own_accounts_alone`, or in `whoever_watches_another_account_learns_nothing`.
-const ROOT_FIELDS: [&str; 35] = [
+/// `what_the_coiled_client_asks_of_another_account_is_not_there`, in `a_user_learns_of_their_own_accounts_alone`, or in `whoever_watches_another_account_learns_nothing`.
+const ROOT_FIELDS: [&str; 36] = [
     "Mutation.acceptInvitation",
     "Mutation.addMember",
     "Mutation.createAlertRule",
     "Mutation.createToken",
     "Mutation.deleteAlertRule",
     "Mutation.deleteCostRate",
+    "Mutation.deletePerformanceReport",
     "Mutation.inviteMember",
     "Mutation.keepAlive",
     "Mutation.muteFlag",
@@ -72,8 +73,9 @@ const NODES: [&str; 9] = [
 ];
 
 /// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 36] = [
+const ROUTES: [(&str, Guard); 59] = [
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Guard::Case),
+    ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Guard::Case),
     ("GET /api/v1/api-tokens/", Guard::Case),
     ("GET /api/v1/export/audit-log", Guard::Case),
     ("GET /api/v1/export/clusters", Guard::Case),
@@ -97,8 +99,28 @@ const ROUTES: [(&str, Guard); 36] = [
     ("GET /api/v1/export/logs", Guard::Case),
     ("GET /api/v1/export/spans", Guard::Case),
     ("GET /api/v1/export/usage-table", Guard::Case),
+    ("GET /api/v1/health", Guard::NoAccountData),
     ("GET /api/v1/session", Guard::Case),
+    ("GET /api/v1/users/me/", Guard::Case),
+    ("GET /api/v1/{workspace}/billing-events/", Guard::NoAccountData),
+    ("GET /api/v1/{workspace}/performance_reports/all/", Guard::Case),
+    ("GET /api/v1/{workspace}/usage/cores/", Guard::Case),
     ("GET /api/v2/analytics/preload", Guard::NoAccountData),
+    ("GET /api/v2/analytics/{workspace}/cluster/{id}/computations/list", Guard::Case),
+    ("GET /api/v2/analytics/{workspace}/clusters/list", Guard::Case),
+    ("GET /api/v2/analytics/{workspace}/exceptions/list", Guard::Case),
+    ("GET /api/v2/analytics/{workspace}/{id}/computations/list", Guard::Case),
+    ("GET /api/v2/analytics/{workspace}/{id}/events/list", Guard::Case),
+    ("GET /api/v2/clusters/account/{workspace}/", Guard::Case),
+    ("GET /api/v2/clusters/account/{workspace}/id/{id}", Guard::Case),
+    ("GET /api/v2/clusters/account/{workspace}/id/{id}/better-logs", Guard::Case),
+    ("GET /api/v2/clusters/account/{workspace}/id/{id}/log-info", Guard::Case),
+    ("GET /api/v2/clusters/account/{workspace}/id/{id}/ssh-key", Guard::Case),
+    ("GET /api/v2/clusters/account/{workspace}/name/{name}", Guard::Case),
+    ("GET /api/v2/instances/{workspace}/instance/{name}/logs", Guard::Case),
+    ("GET /api/v2/interactions/user-interactions/hello", Guard::NoAccountData),
+    ("GET /api/v2/metrics/account/{workspace}/cluster/{id}/value", Guard::Case),
+    ("GET /api/v2/user/account/{workspace}/prometheus-read-credentials", Guard::NoAccountData),
     ("GET /api/v2/user/account/{workspace}/usage", Guard::Case),
     ("GET /api/v2/user/me", Guard::Case),
     ("GET /api/v2/user/me/memberships", Guard::Case),
@@ -107,7 +129,9 @@ const ROUTES: [(&str, Guard); 36] = [
     ("POST /api/v1/api-tokens-no-user/", Guard::NoAccountData),
     ("POST /api/v1/api-tokens/", Guard::Case),
     ("POST /api/v1/reports", Guard::Case),
+    ("POST /api/v1/{workspace}/performance_reports/{kind}/", Guard::Case),
     ("POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}", Guard::Case),
+    ("POST /api/v2/analytics/{workspace}/{id}/desired-state", Guard::Case),
     ("POST /api/v2/interactions/interaction", Guard::NoAccountData),
 ];
 
@@ -115,7 +139,7 @@ enum Guard {
     /// The same for everybody.
     NoAccountData,
     /// A test below: of reports `a_report_reaches_its_own_account_only`, of those the `coiled` client calls
-    /// `the_coiled_client_is_told_of_its_own_account_only`, of tokens and sessions
+    /// `the_coiled_client_is_told_of_its_own_account_only` and `what_the_coiled_client_asks_of_another_account_is_not_there`, of tokens and sessions
     /// `tokens_and_sessions_are_of_their_own_account_and_user`, of those it tells of spans
     /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`, and of exports
     /// `exports_tell_of_their_own_account_only`.
@@ -486,6 +510,96 @@ async fn the_coiled_client_is_told_of_its_own_account_only() {
     for path in ["/api/v2/user/me", "/api/v2/user/me/memberships"] {
         assert_eq!(app.anonymous(Method::GET, path).send().await.unwrap().status(), 401, "{path}");
     }
+    app.stop().await;
+}
+
+/// What the `coiled` client asks of an account: of each route a path in which `<SLUG>` and `<ID>` stand for
+/// what there is in it, and whether it names a cluster.
+const ASKED_BY_COILED: [(&str, &str, &str); 16] = [
+    ("GET", "/api/v1/<SLUG>/performance_reports/all/", ""),
+    ("GET", "/api/v1/<SLUG>/usage/cores/", ""),
+    ("GET", "/api/v2/analytics/<SLUG>/clusters/list", ""),
+    ("GET", "/api/v2/analytics/<SLUG>/exceptions/list", ""),
+    ("GET", "/api/v2/clusters/account/<SLUG>/", ""),
+    ("GET", "/api/v2/analytics/<SLUG>/exceptions/list?cluster=<ID>", "of a cluster"),
+    ("GET", "/api/v2/analytics/<SLUG>/cluster/<ID>/computations/list", "of a cluster"),
+    ("GET", "/api/v2/analytics/<SLUG>/<ID>/computations/list", "of a cluster"),
+    ("GET", "/api/v2/analytics/<SLUG>/<ID>/events/list", "of a cluster"),
+    ("GET", "/api/v2/clusters/account/<SLUG>/id/<ID>", "of a cluster"),
+    ("GET", "/api/v2/clusters/account/<SLUG>/id/<ID>/better-logs", "of a cluster"),
+    ("GET", "/api/v2/clusters/account/<SLUG>/id/<ID>/log-info", "of a cluster"),
+    ("GET", "/api/v2/clusters/account/<SLUG>/id/<ID>/ssh-key", "of a cluster"),
+    ("GET", "/api/v2/instances/<SLUG>/instance/<ID>-scheduler/logs", "of a cluster"),
+    (
+        "GET",
+        "/api/v2/metrics/account/<SLUG>/cluster/<ID>/value?query=cpu_cores&over_time=max",
+        "of a cluster",
+    ),
+    ("DELETE", "/api/v2/clusters/account/<SLUG>/id/<ID>", "of a cluster"),
+];
+
+#[tokio::test]
+async fn what_the_coiled_client_asks_of_another_account_is_not_there() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let mut report = report();
+    report["events"] = json!([event(1, "mine", 1)]);
+    report["logs"] = json!([log_line(1, "line")]);
+    let number = ada.reported(&report).await;
+    let kept = ada.stored_report("public", "report.html", "<p>secret</p>").await;
+    let answer = async |member: &Member, method: &str, path: &str| {
+        let response = member.request(method.parse().unwrap(), path).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let post = async |member: &Member, path: &str| {
+        let body = json!({ "desired_status": "stopped" });
+        let response = member.request(Method::POST, path).json(&body).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    for (method, path, of_cluster) in ASKED_BY_COILED {
+        let path = |slug: &str, id: i64| path.replace("<SLUG>", slug).replace("<ID>", &id.to_string());
+        let theirs = answer(&bob, method, &path("ada", number)).await;
+        assert_eq!(theirs.0, 403, "{}", path("ada", number));
+        assert_eq!(theirs, answer(&bob, method, &path("nobody", number)).await);
+        let own = answer(&bob, method, &path("bob", number)).await;
+        if of_cluster.is_empty() {
+            let nothing = ["[]", r#"{"cores":0,"workers":0,"clusters":0}"#];
+            assert!(own.0 == 200 && nothing.contains(&own.1.as_str()), "{}: {}", path("bob", number), own.1);
+        } else {
+            assert_eq!(own.0, 404, "{}", path("bob", number));
+            assert_eq!(own, answer(&bob, method, &path("bob", number + 1)).await);
+        }
+        // The owner is asked last, since one of these is a stop.
+        let owners = answer(&ada, method, &path("ada", number)).await;
+        assert!(owners.0 == 200 && owners.1 != "[]", "{}: {}", path("ada", number), owners.1);
+    }
+    let named = |slug: &str, name: &str| format!("/api/v2/clusters/account/{slug}/name/{name}");
+    assert_eq!(answer(&ada, "GET", &named("ada", "etl")).await.0, 200);
+    let theirs = answer(&bob, "GET", &named("bob", "etl")).await;
+    assert_eq!((theirs.0, &theirs), (404, &answer(&bob, "GET", &named("bob", "nothing")).await));
+    let close = |slug: &str, id: i64| format!("/api/v2/analytics/{slug}/{id}/desired-state");
+    for slug in ["ada", "bob"] {
+        let theirs = post(&bob, &close(slug, number)).await;
+        assert!([403, 404].contains(&theirs.0), "{slug}: {}", theirs.1);
+        assert_eq!(theirs, post(&bob, &close(slug, number + 1)).await, "{slug}");
+    }
+    // Reports are shown and removed where they were stored, and stored where one is a member.
+    let show = |id: &str| format!("/reports/{id}");
+    assert_eq!(answer(&ada, "GET", &show(&kept)).await, (200, "<p>secret</p>".to_owned()));
+    let theirs = answer(&bob, "GET", &show(&kept)).await;
+    assert_eq!((theirs.0, &theirs), (404, &answer(&bob, "GET", &show(&uuid(1))).await));
+    let delete = "mutation($id: String!) { deletePerformanceReport(identifier: $id) { account { slug } } }";
+    let theirs = bob.ask(delete, json!({ "id": kept })).await;
+    assert_eq!(theirs["errors"][0]["extensions"]["code"], "NOT_FOUND");
+    assert_eq!(theirs, bob.ask(delete, json!({ "id": uuid(1) })).await);
+    let reports = "{ viewer { account { performanceReports { totalCount nodes { identifier } } } } }";
+    for (member, count) in [(&ada, 1), (&bob, 0)] {
+        let found = member.query(reports, json!({})).await["viewer"]["account"]["performanceReports"].take();
+        assert_eq!((&found["totalCount"], found["nodes"].as_array().unwrap().len()), (&json!(count), count));
+    }
+    let path = |slug: &str| format!("/api/v1/{slug}/performance_reports/public/");
+    let theirs = answer(&bob, "POST", &path("ada")).await;
+    assert_eq!((theirs.0, &theirs), (403, &answer(&bob, "POST", &path("nobody")).await));
     app.stop().await;
 }
 

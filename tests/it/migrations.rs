@@ -72,6 +72,8 @@ async fn up_down_and_up_again() {
             "log_lines",
             "memberships",
             "passwords",
+            "performance_report_pieces",
+            "performance_reports",
             "profiles",
             "removed_members",
             "sessions",

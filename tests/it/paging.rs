@@ -280,7 +280,7 @@ async fn wrong_arguments_are_named() {
 }
 
 /// Every list of the schema, and what tells its items apart. Of lists that a filter makes a search, the second case is one.
-const LISTS: [(&str, &str, &str); 35] = [
+const LISTS: [(&str, &str, &str); 36] = [
     ("Account.alertDeliveries", "", "identifier"),
     ("Account.alertRules", "", "identifier"),
     ("Account.alerts", "active: null", "identifier"),
@@ -302,6 +302,7 @@ const LISTS: [(&str, &str, &str); 35] = [
     ("Account.logs", "", "message cluster { schedulerId }"),
     ("Account.logs", "levels: [\"INFO\"], match: \"LINE\"", "message cluster { schedulerId }"),
     ("Account.members", "", "user { name }"),
+    ("Account.performanceReports", "", "identifier"),
     ("Account.spans", "", "daskId cluster { schedulerId }"),
     ("Account.spans", "tags: { any: [\"etl\"] }", "daskId cluster { schedulerId }"),
     ("Account.tokens", "", "identifier"),
@@ -421,6 +422,10 @@ async fn notice(app: &TestApp, number: u32) {
                  attempts, key_id, sealed)
              SELECT account_id, {id}, {id}, 'email', 'test', 'x', 'failed', {at}, {}, 1, 0, {blob} {of_main}",
             i64::MAX
+        ),
+        format!(
+            "INSERT INTO performance_reports (account_id, id, user_id, name, visibility, size_bytes, created_at)
+             SELECT account_id, {id}, user_id, 'x', 'private', 1, {at} {of_main}"
         ),
     ] {
         connection.execute_unprepared(&insert).await.unwrap_or_else(|error| panic!("{insert}: {error}"));

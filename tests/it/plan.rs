@@ -4,6 +4,7 @@ use std::{cell::RefCell, sync::Once};
 
 use entity::ids::ClusterId;
 use harness::{Member, ReportBuilder, TestApp, error, event, log_line, sample, span, usage, worker};
+use reqwest::Method;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseBackend, EntityTrait,
     IntoActiveModel, QueryFilter, Statement, TransactionTrait,
@@ -190,6 +191,46 @@ async fn a_page_of_clusters_by_time_is_a_range_of_an_index() {
                     && plan.contains(&format!("({column},id){behind}(?,?)"));
                 assert!(found, "{filter} {field}\n{statement}\n{plan}");
             }
+        }
+    }
+    app.stop().await;
+}
+
+/// The client of others asks for pages by how many rows lie in front.
+#[tokio::test]
+async fn a_page_by_offset_counts_what_lies_in_front_in_an_index() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    fill(&app, &ada).await;
+    app.database.connection().await.execute_unprepared("VACUUM").await.unwrap();
+    for (which, index) in [
+        ("", "clusters_started_idx"),
+        ("&since=604800", "clusters_started_idx"),
+        ("&user=ada", "clusters_user_idx"),
+    ] {
+        let path = format!("/api/v2/analytics/ada/clusters/list?limit=100&offset=5850{which}");
+        let ask =
+            async || ada.request(Method::GET, &path).send().await.unwrap().json::<Value>().await.unwrap();
+        let (page, statements) = statements_of(ask()).await;
+        assert_eq!(page.as_array().unwrap().len(), 100, "{page}");
+        assert_eq!(page[0]["scheduler_id"], format!("Scheduler-{}", CLUSTERS - 1 - 5_850));
+        let statement = statements.iter().find(|sql| sql.contains("OFFSET")).unwrap();
+        let plan = plan_of(&app, statement).await;
+        if app.database.url().starts_with("sqlite") {
+            assert!(
+                plan.starts_with(&format!("SEARCH clusters USING INDEX {index} (account_id=?")),
+                "{plan}"
+            );
+            assert!(
+                plan.contains(&format!("SEARCH clusters USING COVERING INDEX {index} (account_id=?")),
+                "{plan}"
+            );
+            assert!(plan.contains("started_at<?)") && !plan.contains("TEMP B-TREE"), "{plan}");
+        } else {
+            assert!(plan.contains(&format!("Index Only Scan Backward using {index}")), "{plan}");
+            // Where a user has all clusters, those of everybody are as good to go on in.
+            assert!(plan.contains("Index Scan Backward using clusters_"), "{plan}");
+            assert!(plan.contains("(ROW(started_at, id) <= ROW(") && !plan.contains("Sort"), "{plan}");
         }
     }
     app.stop().await;

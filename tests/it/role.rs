@@ -60,6 +60,7 @@ const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
     ),
     ("testAlertRule", "(identifier: <RULE>) { deliveries { state } }", ADMINS),
     ("deleteAlertRule", "(identifier: <RULE>) { account { slug } }", ADMINS),
+    ("deletePerformanceReport", "(identifier: <REPORT>) { account { slug } }", ADMINS),
     ("setCostRate", "(input: { validFrom: \"2026-11-20\" }) { userErrors { message } }", ADMINS),
     ("deleteCostRate", "(validFrom: \"2026-11-20\") { userErrors { message } }", ADMINS),
     ("setDataPolicy", "(input: { class: LOGS, accepted: false }) { userErrors { code } }", ADMINS),
@@ -151,10 +152,45 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
         Sent::Json("{\"action\": \"x\"}"),
         [200, 200, 200, 200, 200, 401],
     ),
+    // What the `coiled` client asks.
+    ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
+    ("GET /api/v1/health", Sent::Nothing, [200; 6]),
+    ("GET /api/v1/users/me/", Sent::Nothing, READERS),
+    ("GET /api/v1/{workspace}/billing-events/", Sent::Nothing, READERS),
+    ("GET /api/v1/{workspace}/performance_reports/all/", Sent::Nothing, READERS),
+    ("GET /api/v1/{workspace}/usage/cores/", Sent::Nothing, READERS),
+    ("GET /api/v2/analytics/{workspace}/cluster/{id}/computations/list", Sent::Nothing, READERS),
+    ("GET /api/v2/analytics/{workspace}/clusters/list", Sent::Nothing, READERS),
+    ("GET /api/v2/analytics/{workspace}/exceptions/list", Sent::Nothing, READERS),
+    ("GET /api/v2/analytics/{workspace}/{id}/computations/list", Sent::Nothing, READERS),
+    ("GET /api/v2/analytics/{workspace}/{id}/events/list", Sent::Nothing, READERS),
+    ("GET /api/v2/clusters/account/{workspace}/", Sent::Nothing, READERS),
+    ("GET /api/v2/clusters/account/{workspace}/id/{id}", Sent::Nothing, READERS),
+    ("GET /api/v2/clusters/account/{workspace}/id/{id}/better-logs", Sent::Nothing, READERS),
+    ("GET /api/v2/clusters/account/{workspace}/id/{id}/log-info", Sent::Nothing, READERS),
+    ("GET /api/v2/clusters/account/{workspace}/id/{id}/ssh-key", Sent::Nothing, READERS),
+    ("GET /api/v2/clusters/account/{workspace}/name/{name}", Sent::Nothing, READERS),
+    ("GET /api/v2/instances/{workspace}/instance/{name}/logs", Sent::Nothing, [404, 404, 404, 404, 404, 401]),
+    ("GET /api/v2/interactions/user-interactions/hello", Sent::Nothing, READERS),
+    (
+        "GET /api/v2/metrics/account/{workspace}/cluster/{id}/value",
+        Sent::Nothing,
+        [400, 400, 400, 400, 400, 401],
+    ),
+    ("GET /api/v2/user/account/{workspace}/prometheus-read-credentials", Sent::Nothing, READERS),
+    ("POST /api/v1/{workspace}/performance_reports/{kind}/", Sent::Parts, [201, 201, 201, 403, 403, 401]),
+    (
+        "POST /api/v2/analytics/{workspace}/{id}/desired-state",
+        Sent::Json("{\"desired_status\": \"stopped\"}"),
+        [200, 200, 403, 403, 403, 401],
+    ),
     // Pages, which end in the one to sign in on for who is not signed in there. The form of that one is tried in
     // `password.rs`, since what fails is slowed.
     ("GET /sign-in", Sent::Nothing, [200; 6]),
     ("GET /password", Sent::Nothing, [200; 6]),
+    // Which are no identifiers of any.
+    ("GET /clusters/x", Sent::Nothing, [404; 6]),
+    ("GET /reports/x", Sent::Nothing, [404; 6]),
     ("GET /activate-token?id=x", Sent::Nothing, [200; 6]),
     ("POST /sign-out", Sent::Form, [200; 6]),
     ("POST /password", Sent::Form, [200; 6]),
@@ -169,7 +205,7 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
 ];
 
 /// Routes that the description does not have, because they speak no REST or are there for whoever looks.
-const UNDESCRIBED: usize = 13;
+const UNDESCRIBED: usize = 15;
 
 #[derive(Clone, Copy, Debug)]
 enum Sent {
@@ -179,6 +215,8 @@ enum Sent {
     Report,
     Span,
     Query,
+    /// A form of several parts.
+    Parts,
 }
 
 #[test]
@@ -267,8 +305,10 @@ impl World {
             alertRule { identifier } } }";
         let alert_rule =
             owner.query(create, json!({})).await["createAlertRule"]["alertRule"]["identifier"].take();
+        let report = owner.stored_report("public", "report.html", "<p>").await;
         let node = &account["clusters"]["nodes"][0];
         let words = vec![
+            ("REPORT", json!(report)),
             ("CLUSTER", node["id"].clone()),
             ("GROUP", node["errors"]["nodes"][0]["group"]["id"].clone()),
             ("RULE", alert_rule),
@@ -359,7 +399,9 @@ async fn a_role_reaches_the_routes_it_may() {
                 let path = path
                     .replace("{workspace}", &world.slug)
                     .replace("{id}", &world.cluster.to_string())
-                    .replace("{identifier}", &uuid(30));
+                    .replace("{identifier}", &uuid(30))
+                    .replace("{name}", "Scheduler-1")
+                    .replace("{kind}", "private");
                 let request = if signed_in {
                     world.actor.request(method.clone(), &path)
                 } else {
@@ -373,6 +415,9 @@ async fn a_role_reaches_the_routes_it_may() {
                     Sent::Json(body) => request.header(header::CONTENT_TYPE, "application/json").body(*body),
                     Sent::Report => request.json(&ReportBuilder::new("Scheduler-2", 1).build()),
                     Sent::Span => request.json(&json!({ "start": 1, "stop": 2 })),
+                    Sent::Parts => request
+                        .header(header::CONTENT_TYPE, "multipart/form-data; boundary=x")
+                        .body("--x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n<p>\r\n--x--\r\n"),
                     Sent::Query => request.json(&json!({ "query": "{ __typename }" })),
                 };
                 request.send().await.unwrap().status().as_u16()

@@ -6,7 +6,7 @@ use chrono::{Days, NaiveDate};
 use entity::{
     Timestamp,
     audit_entry::{Action, Credential, Outcome},
-    ids::{AlertRuleId, ApiTokenId, ClusterId, ErrorGroupId, UserId},
+    ids::{AlertRuleId, ApiTokenId, ClusterId, ErrorGroupId, PerformanceReportId, UserId},
     membership::Role,
     user,
 };
@@ -76,6 +76,8 @@ pub enum Target {
     Invitation(String),
     /// An alert rule.
     AlertRule(AlertRuleId),
+    /// A performance report.
+    PerformanceReport(PerformanceReportId),
 }
 
 impl fmt::Display for Target {
@@ -88,6 +90,7 @@ impl fmt::Display for Target {
             Self::ApiToken(identifier) => write!(f, "api_token:{identifier}"),
             Self::Invitation(identifier) => write!(f, "invitation:{identifier}"),
             Self::AlertRule(id) => write!(f, "alert_rule:{id}"),
+            Self::PerformanceReport(id) => write!(f, "performance_report:{id}"),
         }
     }
 }
@@ -110,6 +113,7 @@ impl FromStr for Target {
             "api_token" => Ok(Self::ApiToken(id.to_owned())),
             "invitation" => Ok(Self::Invitation(id.to_owned())),
             "alert_rule" => id.parse().map(Self::AlertRule).map_err(|_| NoTarget),
+            "performance_report" => id.parse().map(Self::PerformanceReport).map_err(|_| NoTarget),
             _ => Err(NoTarget),
         }
     }
@@ -184,6 +188,7 @@ mod tests {
             Target::ApiToken("abc".to_owned()),
             Target::Invitation("abc".to_owned()),
             Target::AlertRule(AlertRuleId(uuid)),
+            Target::PerformanceReport(PerformanceReportId(uuid)),
         ] {
             assert_eq!(target.to_string().parse(), Ok(target));
         }

@@ -24,6 +24,7 @@ pub mod idleness;
 pub mod json;
 pub mod life_cycle;
 pub mod metric;
+pub mod metric_query;
 pub mod millionths;
 pub mod password;
 pub mod position;

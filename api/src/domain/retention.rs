@@ -37,7 +37,7 @@ pub enum Age {
 }
 
 /// What goes by age, in the order in which it is removed.
-pub const RULES: [Rule; 19] = [
+pub const RULES: [Rule; 20] = [
     rule(
         "worker_sample_chunks",
         &["cluster_id", "worker_id", "started_at"],
@@ -47,6 +47,8 @@ pub const RULES: [Rule; 19] = [
     .at_most(2),
     rule("cluster_sample_chunks", &["cluster_id", "started_at"], DataClass::Basic, Age::Row("started_at")),
     rule("profiles", &["cluster_id", "started_at", "id"], DataClass::Profiles, Age::Row("started_at")),
+    // Its pieces go with it.
+    rule("performance_reports", &["id"], DataClass::Profiles, Age::RowOfAccount("created_at")),
     rule("events", &["cluster_id", "occurred_at", "id"], DataClass::Events, Age::Row("occurred_at")),
     rule("log_lines", &["cluster_id", "logged_at", "id"], DataClass::Logs, Age::Row("logged_at")),
     rule("code_snippets", &["hash"], DataClass::Code, Age::RowOfAccount("last_used_at")).by_day(),

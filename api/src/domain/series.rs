@@ -47,6 +47,12 @@ impl Window {
         }
     }
 
+    /// From `from` until before `to` in buckets of a second, however many: for what becomes one value.
+    #[must_use]
+    pub fn of_seconds(from: i64, to: i64) -> Self {
+        Self { from, to, width: 1_000 }
+    }
+
     fn buckets(&self) -> i64 {
         if self.is_empty() {
             return 0;

@@ -29,6 +29,15 @@ impl Reason {
         Ok(Some(Self(text.to_owned())).filter(|reason| !reason.0.is_empty()))
     }
 
+    /// As much of a text as a reason can be, of one that comes from where nobody can write a shorter one.
+    #[must_use]
+    pub fn cut(text: &str) -> Option<Self> {
+        let words = text.split(|character: char| character.is_control() || character.is_whitespace());
+        let text = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        let cut: String = text.chars().take(MAX_REASON).collect();
+        Some(Self(cut.trim_end().to_owned())).filter(|reason| !reason.0.is_empty())
+    }
+
     /// Of a cluster that had no work for so many milliseconds.
     #[must_use]
     pub fn idle_for(milliseconds: i64) -> Self {
@@ -81,6 +90,10 @@ mod tests {
         assert_eq!(reason("a\nb"), Err(ReasonError));
         assert_eq!(reason(&"é".repeat(MAX_REASON)), Ok(Some("é".repeat(MAX_REASON))));
         assert_eq!(reason(&"é".repeat(MAX_REASON + 1)), Err(ReasonError));
+        let cut = |text: &str| Reason::cut(text).map(Reason::into_string);
+        assert_eq!(cut(" too\n\tdear \0"), Some("too dear".to_owned()));
+        assert_eq!(cut(" \n "), None);
+        assert_eq!(cut(&"é".repeat(6_000)), Some("é".repeat(MAX_REASON)));
         let idle = Reason::idle_for(61_999).into_string();
         for (origin, user, reason, sentence) in [
             (None, None, None, "requested through Galvo"),

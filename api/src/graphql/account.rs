@@ -27,6 +27,7 @@ use super::{
     invitation::{self, Invitation},
     member::{self, Member},
     mutation::admin,
+    performance_report::{self, PerformanceReport},
     profile::Profile,
     scalar::Date,
     scope::AccountScope,
@@ -128,6 +129,20 @@ impl Account {
     ) -> Result<Items<Function>, ApiError> {
         let user = user.map(|user| User::identified(&self.0, &user)).transpose()?;
         function::of_days(&self.0, usage::days(from, to), user, first).await.map(Items)
+    }
+
+    /// The performance reports that were stored and that the viewer may see, those stored last first.
+    async fn performance_reports(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<PerformanceReport>, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        performance_report::performance_reports(context, &self.0, page).await
     }
 
     /// What things cost, the first rate first. Days before it, and all days if there is none, are estimated.

@@ -298,7 +298,7 @@ impl AccountLists {
         let of = AccountLogs {
             clusters: self.look_through(clusters).await?,
             at: milliseconds(at),
-            filter: LogFilter { levels, sources, worker: None },
+            filter: LogFilter { levels, sources, worker: None, processes: None },
         };
         let words = words.filter(|words| !words.is_empty());
         let page = self.0.store.account_log_page(&of, words.as_deref(), sort, &request).await?;

@@ -27,7 +27,7 @@ use crate::{
         audit::{Entry, Target},
         token::ApiToken,
     },
-    store::{self, AuditSort},
+    store::{self, AuditSort, StoreError},
 };
 
 /// Something that was done, or tried, in the account.
@@ -110,8 +110,8 @@ in_place! {
 struct AuditTarget {
     /// What it is.
     kind: AuditTargetKind,
-    /// Its global identifier; of tokens and invitations the public half, and of alert rules what mutations name them by. It may
-    /// be gone.
+    /// Its global identifier; of tokens and invitations the public half, and of alert rules and performance reports what
+    /// mutations name them by. It may be gone.
     id: ID,
 }
 
@@ -129,6 +129,7 @@ impl AuditTarget {
             Target::ApiToken(identifier) => (AuditTargetKind::ApiToken, ID(identifier)),
             Target::Invitation(identifier) => (AuditTargetKind::Invitation, ID(identifier)),
             Target::AlertRule(id) => (AuditTargetKind::AlertRule, ID(id.to_string())),
+            Target::PerformanceReport(id) => (AuditTargetKind::PerformanceReport, ID(id.to_string())),
         };
         Self { kind, id }
     }
@@ -151,6 +152,8 @@ enum AuditTargetKind {
     Invitation,
     /// An alert rule.
     AlertRule,
+    /// A performance report.
+    PerformanceReport,
 }
 
 names!(AuditTargetKind);
@@ -173,6 +176,8 @@ pub(super) enum AuditAction {
     DeleteAlertRule,
     /// A rate was removed.
     DeleteCostRate,
+    /// A performance report was removed.
+    DeletePerformanceReport,
     /// An invitation was made.
     InviteMember,
     /// Somebody became a member by signing in with credentials of another issuer.
@@ -185,7 +190,8 @@ pub(super) enum AuditAction {
     MuteFlag,
     /// Code was decrypted for a request: one entry, however much it was.
     ReadCode,
-    /// Profiles, which hold lines of code, were decrypted for a request: one entry, however many they were.
+    /// Profiles or performance reports, which hold lines of code, were decrypted for a request: one entry, however many they
+    /// were.
     ReadProfiles,
     /// A membership was ended.
     RemoveMember,
@@ -217,6 +223,8 @@ pub(super) enum AuditAction {
     SignIn,
     /// A user ended the sessions of all browsers; told in all accounts of the user.
     SignOutEverywhere,
+    /// A performance report was stored.
+    StorePerformanceReport,
     /// Messages were sent to try whether those of an alert rule arrive.
     TestAlertRule,
     /// A kind of flag was muted no more.
@@ -265,7 +273,7 @@ pub(super) struct AuditFilter {
     /// Only what the user with this global identifier did.
     user: Option<ID>,
     /// Only what was done to the thing with this global identifier, to the token or invitation with this public half, or to
-    /// the alert rule with this identifier.
+    /// the alert rule or performance report with this identifier.
     target: Option<ID>,
     /// Only what was done at this time or later.
     since: Option<DateTime<Utc>>,
@@ -297,7 +305,10 @@ fn targets(scope: &AccountScope, id: &ID) -> Vec<Target> {
         None if ApiToken::is_identifier(id) => {
             vec![Target::ApiToken(id.to_string()), Target::Invitation(id.to_string())]
         }
-        None => id.parse().map(Target::AlertRule).into_iter().collect(),
+        None => {
+            let rule = id.parse().map(Target::AlertRule).into_iter();
+            rule.chain(id.parse().map(Target::PerformanceReport)).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -354,8 +365,18 @@ impl AccountScope {
         target: Target,
         detail: Value,
     ) -> Result<(), ApiError> {
-        if self.refusals.is_new(self.limit_key, action, self.now) {
-            self.store.audit_refusal(Entry::refused(action, target, detail)).await?;
+        Ok(self.note_refusal(Entry::refused(action, target, detail)).await?)
+    }
+
+    /// Writes down that somebody tried what takes the scope `admin`, which their credentials lack.
+    pub(super) async fn lacks_admin(&self, action: Action) -> Result<(), StoreError> {
+        let detail = json!({ "missing_scope": "admin" });
+        self.note_refusal(Entry::refused(action, Target::Account, detail)).await
+    }
+
+    async fn note_refusal(&self, entry: Entry) -> Result<(), StoreError> {
+        if self.refusals.is_new(self.limit_key, entry.action, self.now) {
+            self.store.audit_refusal(entry).await?;
         }
         Ok(())
     }

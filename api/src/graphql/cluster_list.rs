@@ -222,6 +222,7 @@ impl ClusterFilter {
                 .map(|time| milliseconds("minDurationSeconds", time))
                 .transpose()?,
             has_errors: self.has_errors,
+            named: None,
             search: self.search,
             package: self.package.map(PackageFilter::check).transpose()?,
             tags: self.tags.map(ClusterTagFilter::check).transpose()?,

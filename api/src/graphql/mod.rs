@@ -51,6 +51,7 @@ mod member;
 mod membership;
 mod mutation;
 mod node;
+mod performance_report;
 mod profile;
 mod profile_comparison;
 mod query;

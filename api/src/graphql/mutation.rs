@@ -7,7 +7,6 @@ use entity::{
     audit_entry::Action,
     ids::{ClusterId, UserId},
 };
-use serde_json::json;
 
 use super::{
     account::Account,
@@ -28,14 +27,12 @@ use super::{
     invitation::{self, InviteMemberInput, InviteMemberPayload, RevokeInvitationPayload},
     member::{self, AddMemberInput, MemberPayload, MemberRole},
     membership::{self, AcceptInvitationPayload, SetDefaultAccountPayload},
+    performance_report::{self, DeletePerformanceReportPayload},
     scalar::Date,
     schema::{self, RequestContext},
     scope::AccountScope,
 };
-use crate::{
-    domain::{audit::Target, stop::Reason},
-    store::Wish,
-};
+use crate::{domain::stop::Reason, store::Wish};
 
 /// What can be changed.
 pub(super) struct Mutation;
@@ -321,6 +318,16 @@ impl Mutation {
         })
     }
 
+    /// Removes a performance report. It is stored over REST, as `coiled.performance_report` does.
+    async fn delete_performance_report(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The report's identifier.")] identifier: String,
+    ) -> Result<DeletePerformanceReportPayload, ApiError> {
+        let scope = admin_for(context, Action::DeletePerformanceReport).await?;
+        performance_report::delete_performance_report(scope, &identifier).await
+    }
+
     /// Says what the account accepts of a class of data and for how long it keeps it. Schedulers learn it with the
     /// answer to their next report; what arrives until then is dropped here.
     async fn set_data_policy(
@@ -345,7 +352,7 @@ async fn admin_for<'a>(context: &Context<'a>, action: Action) -> Result<&'a Acco
         Err(refusal) => refusal,
     };
     let RequestContext { scope, .. } = schema::request(context);
-    scope.refused(action, Target::Account, json!({ "missing_scope": "admin" })).await?;
+    scope.lacks_admin(action).await?;
     Err(refusal)
 }
 

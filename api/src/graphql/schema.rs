@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use async_graphql::{Context, Pos, Request, Response, ValidationMode};
 use chrono::{DateTime, Utc};
+use entity::audit_entry::Action;
 use futures::StreamExt;
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     auth::Viewer,
     domain::audit::{Actor, Origin},
-    store::{Store, UserStore},
+    store::{AccountStore, Store, StoreError, UserStore},
 };
 
 /// How deep fields and fragments may nest: resolving and looking for fields are recursive.
@@ -105,6 +106,21 @@ impl Schema {
                 Response::from_errors(vec![error.into_server_error(Pos::default())])
             }
         }
+    }
+
+    /// Writes down that somebody tried over another way what a mutation refuses, unless the same was written down just now.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub(crate) async fn refused(
+        &self,
+        viewer: &Viewer,
+        store: &AccountStore,
+        action: Action,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let scope = AccountScope::new(viewer, store.clone(), self.1.clone(), now);
+        scope.lacks_admin(action).await
     }
 
     /// Looks at what a subscription asks for, as its viewer may see it. What does not come to anything is answered.

@@ -104,7 +104,12 @@ impl Problem {
     }
 
     pub(super) fn not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing at this address")
+        Self::missing("there is nothing at this address")
+    }
+
+    /// What an address or a parameter names is not there.
+    pub(super) fn missing(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
     }
 
     pub(super) fn method_not_allowed() -> Self {
@@ -189,6 +194,11 @@ impl Problem {
         let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", "internal error");
         problem.body.reference = reference;
         problem
+    }
+
+    /// Whether it is that nobody showed who they are, or not well enough.
+    pub(super) fn is_unauthenticated(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
     }
 
     pub(super) fn status(&self) -> StatusCode {

@@ -20,9 +20,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     activate_token,
     address::{self, request_id},
-    api_token, client_span, coiled, export, forgery, graphql, health, landing, oidc, policy, preload,
+    api_token, client_span, cluster_page, coiled, export, forgery, graphql, health, landing, oidc, policy,
+    preload,
     problem::Problem,
-    report, session, sign_in,
+    report, session, shown_report, sign_in,
     state::AppState,
 };
 use crate::{auth::CALLBACK, export::exports, graphql::Schema};
@@ -76,12 +77,6 @@ pub fn router(state: AppState) -> Router {
         .route("/graphql", get(graphql::get).post(graphql::post))
         .route("/graphql/assets/{name}", get(graphql::asset))
         .route("/api/v1/openapi.json", get(async move || Json(openapi)))
-        // A server setting that ends in a slash makes the `coiled` client ask for this.
-        .route("//api/v2/analytics/preload", get(preload::get))
-        .route(
-            "//api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}",
-            axum::routing::post(client_span::post),
-        )
         .layer(axum::middleware::from_fn_with_state(state.clone(), forgery::guard));
     // Forms carry the token of a session in a field, and what takes them looks for it there.
     let pages = Router::new()
@@ -91,8 +86,11 @@ pub fn router(state: AppState) -> Router {
         .route(CALLBACK, get(oidc::callback))
         .route("/sign-out", axum::routing::post(sign_in::sign_out))
         .route("/password", get(sign_in::password).post(sign_in::change_password))
+        .route("/clusters/{id}", get(cluster_page::get))
+        .route("/reports/{id}", get(shown_report::get))
         .route("/activate-token", get(activate_token::get).post(activate_token::post));
-    api.merge(pages)
+    let routes = api
+        .merge(pages)
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(state)
@@ -112,7 +110,22 @@ pub fn router(state: AppState) -> Router {
                 )
                 .layer(option_layer(cors))
                 .layer(CatchPanicLayer::custom(panicked)),
-        )
+        );
+    // In front of all routes, which are found before their layers are.
+    Router::new().fallback_service(ServiceBuilder::new().map_request(with_one_slash).service(routes))
+}
+
+/// The same request for a path that begins with one slash. A server setting that ends in a slash makes the `coiled` client ask
+/// for paths that begin with two.
+fn with_one_slash(mut request: Request) -> Request {
+    let (path, query) = (request.uri().path(), request.uri().query());
+    if path.starts_with("//api/") {
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        if let Ok(uri) = format!("{}{query}", &path[1..]).parse() {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
 }
 
 /// The REST routes' description, made of the routes themselves.
@@ -125,10 +138,6 @@ fn described(schema: &Schema) -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(report::post))
         .routes(routes!(preload::get))
-        .routes(routes!(coiled::me))
-        .routes(routes!(coiled::memberships))
-        .routes(routes!(coiled::usage))
-        .routes(routes!(coiled::interaction))
         .routes(routes!(api_token::ask))
         .routes(routes!(api_token::list, api_token::create))
         .routes(routes!(api_token::revoke))
@@ -136,6 +145,7 @@ fn described(schema: &Schema) -> OpenApiRouter<AppState> {
         .routes(routes!(client_span::post))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
+        .merge(coiled::routes())
         .merge(export::routes(&exports(schema)))
 }
 

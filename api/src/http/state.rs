@@ -29,6 +29,9 @@ const BURST_SECONDS: u32 = 10;
 /// store is held in memory.
 const MAX_REPORTS_UNDER_WAY: usize = 64;
 
+/// Performance reports that are taken in at one time, at the most. Of each up to 50 MiB are held until they are stored.
+const MAX_PERFORMANCE_REPORTS_UNDER_WAY: usize = 2;
+
 /// What handlers share.
 #[derive(Clone)]
 pub struct AppState {
@@ -49,6 +52,7 @@ pub struct AppState {
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
     pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
+    pub(super) performance_reports_under_way: Arc<tokio::sync::Semaphore>,
     pub(super) proxies: Arc<Proxies>,
     pub(super) cors_origins: Arc<[HeaderValue]>,
     pub(super) public_url: Option<PublicUrl>,
@@ -117,6 +121,9 @@ impl AppState {
                 .zip(config.public_url.as_ref())
                 .map(|(oidc, public)| Arc::new(OidcProvider::new(oidc, public))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
+            performance_reports_under_way: Arc::new(tokio::sync::Semaphore::new(
+                MAX_PERFORMANCE_REPORTS_UNDER_WAY,
+            )),
             cors_origins: config.perimeter.cors_origins.clone().into(),
             proxies: Arc::new(config.perimeter.proxies.clone()),
             clock,

@@ -9,8 +9,10 @@ use entity::{
     list::{Counts, Receipt},
 };
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::NotSet, ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait,
-    QueryFilter, QuerySelect, sea_query::OnConflict,
+    ActiveModelTrait,
+    ActiveValue::NotSet,
+    ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
+    sea_query::{Expr, Func, OnConflict},
 };
 
 use super::{
@@ -18,7 +20,7 @@ use super::{
     cluster_filter::ClusterFilter,
     data_policy,
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    page::{self, Key, KeyPart, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
 };
 use crate::domain::{
@@ -169,6 +171,39 @@ impl AccountStore {
         page::fetch(&self.reads(), select, sort, request).await
     }
 
+    /// A slice of the account's clusters that pass the filter, those that started last first.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.cluster.slice", skip_all)]
+    pub async fn cluster_slice(
+        &self,
+        filter: &ClusterFilter,
+        slice: Slice,
+    ) -> Result<Vec<Model>, StoreError> {
+        let sort = ClusterSort { by: ClusterSortBy::StartedAt, descending: true };
+        page::fetch_slice(&self.reads(), self.filtered_clusters(filter), sort, slice).await
+    }
+
+    /// What the clusters have together that report.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.cluster.in_use", skip_all)]
+    pub async fn in_use(&self) -> Result<InUse, StoreError> {
+        let sum =
+            |column: Column| Expr::from(Func::cast_as(Func::sum(Expr::col((Entity, column))), "bigint"));
+        let select = self
+            .select::<Entity>()
+            .select_only()
+            .expr_as(Column::Id.count(), "clusters")
+            .expr_as(sum(Column::Workers), "workers")
+            .expr_as(sum(Column::Threads), "threads")
+            .filter(Column::Status.eq(Status::Running));
+        let row: Option<InUse> = select.into_model().one(&self.reads()).await?;
+        Ok(row.unwrap_or_default())
+    }
+
     /// How many clusters pass the filter.
     ///
     /// # Errors
@@ -307,6 +342,17 @@ impl AccountStore {
         }
         Ok(row)
     }
+}
+
+/// What the clusters have together that report, as of the last report of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromQueryResult)]
+pub struct InUse {
+    /// How many they are.
+    pub clusters: i64,
+    /// Their workers; none if there are no clusters.
+    pub workers: Option<i64>,
+    /// Their threads; none if there are no clusters.
+    pub threads: Option<i64>,
 }
 
 /// A cluster that is locked.

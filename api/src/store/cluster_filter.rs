@@ -40,6 +40,8 @@ pub struct ClusterFilter {
     pub lasting_ms: Option<i64>,
     /// With errors, or without.
     pub has_errors: Option<bool>,
+    /// Called this, or by this identifier of Dask.
+    pub named: Option<String>,
     /// With this text in the name or in Dask's identifier.
     pub search: Option<String>,
     /// Whose scheduler runs on this package.
@@ -242,6 +244,10 @@ impl AccountStore {
         if let Some(has_errors) = filter.has_errors {
             let errors = Column::TotalErrors;
             select = select.filter(if has_errors { errors.gt(0) } else { errors.eq(0) });
+        }
+        if let Some(name) = &filter.named {
+            let name = name.as_str();
+            select = select.filter(Column::Name.eq(name).or(Column::SchedulerId.eq(name)));
         }
         if let Some(text) = &filter.search {
             select = select.filter(self.contains("name", text).or(self.contains("scheduler_id", text)));

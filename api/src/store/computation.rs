@@ -20,7 +20,7 @@ use super::{
     cluster_filter::ClusterFilter,
     code_snippet::stacks,
     error::StoreError,
-    page::{self, End, Key, Page, PageRequest, Sort},
+    page::{self, End, Key, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
     search::search,
     upsert::{first_wins, newest_wins},
@@ -136,6 +136,20 @@ impl AccountStore {
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
         page::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
+    }
+
+    /// A slice of the computations of a cluster, those that started last first.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.computation.slice", skip_all)]
+    pub async fn computation_slice(
+        &self,
+        cluster: ClusterId,
+        slice: Slice,
+    ) -> Result<Vec<Model>, StoreError> {
+        let select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster));
+        page::fetch_slice(&self.reads(), select, ComputationSort::NewestFirst, slice).await
     }
 
     /// How many computations each cluster has; clusters without any are missing.

@@ -18,7 +18,7 @@ use super::{
     arrival::Arrivals,
     cluster_filter::ClusterFilter,
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    page::{self, Key, KeyPart, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
     sealed::RowName,
     search::search,
@@ -166,6 +166,26 @@ impl AccountStore {
         let page = search(&self.reads(), select, condition, sort, &errors).await?;
         // What cannot be read is not what was searched for.
         Ok(page.search(request, |row| self.error_contains(row, &words)))
+    }
+
+    /// A slice of the errors of all clusters that a filter passes, those that happened last first. With a `cluster` of that
+    /// one alone, where those that were told of last come first.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.error_occurrence.slice", skip_all)]
+    pub async fn error_slice(
+        &self,
+        of: &AccountErrors,
+        cluster: Option<ClusterId>,
+        slice: Slice,
+    ) -> Result<Vec<Model>, StoreError> {
+        let select = self.during::<Entity>(Column::OccurredAt, of.at).filter(self.account_errors(of));
+        let (select, sort) = match cluster {
+            Some(cluster) => (select.filter(Column::ClusterId.eq(cluster)), ErrorSort::NewestFirst),
+            None => (select, ErrorSort::LatestOfAllFirst),
+        };
+        page::fetch_slice(&self.reads(), select, sort, slice).await
     }
 
     /// Whether the texts of an error can be read and contain some words, which are in lower case.

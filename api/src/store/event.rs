@@ -20,7 +20,7 @@ use super::{
     arrival::Arrivals,
     cluster_filter::ClusterFilter,
     error::StoreError,
-    page::{self, Key, PLACE, Page, PageRequest, Sort},
+    page::{self, Key, PLACE, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
     search::{ROWS_PER_SEARCH, Walk, in_order, numbered},
     upsert::first_wins,
@@ -205,6 +205,16 @@ impl AccountStore {
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &EventParent| self.select::<Entity>().filter(parent.condition());
         page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+    }
+
+    /// A slice of the events of a cluster, in the order in which they happened.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.event.slice", skip_all)]
+    pub async fn event_slice(&self, cluster: ClusterId, slice: Slice) -> Result<Vec<Model>, StoreError> {
+        let select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster));
+        page::fetch_slice(&self.reads(), select, EventSort::OldestFirst, slice).await
     }
 
     /// How many events each parent has; parents without any are missing.

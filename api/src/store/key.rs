@@ -11,7 +11,7 @@ use sea_orm::{
 use super::{error::StoreError, identity::SystemStore, upsert::first_wins};
 
 /// The tables with something encrypted in them.
-pub const SEALED_TABLES: [&str; 8] = [
+pub const SEALED_TABLES: [&str; 9] = [
     "error_occurrences",
     "code_snippets",
     "profiles",
@@ -20,6 +20,7 @@ pub const SEALED_TABLES: [&str; 8] = [
     "cluster_notes",
     "alert_rules",
     "alert_deliveries",
+    "performance_report_pieces",
 ];
 
 /// How many rows are encrypted with a key.

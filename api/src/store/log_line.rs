@@ -27,6 +27,15 @@ use crate::{
 /// How many lines are read in search of some words before the search has to be continued by a cursor.
 pub const LINES_PER_SEARCH: u64 = 1_000;
 
+/// How many lines an extract of a log has, if not for its last millisecond.
+const LINES_AT_ONCE: usize = 1_000;
+
+/// How many lines are read for an extract.
+const LINES_PER_EXTRACT: usize = 100_000;
+
+/// How many of them are read by one statement: what an extract has, and enough to see where its last millisecond ends.
+const LINES_PER_STATEMENT: u64 = 1_200;
+
 /// The orders log lines can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogSort {
@@ -97,6 +106,25 @@ pub struct LogFilter {
     pub sources: Option<Vec<Source>>,
     /// Of this worker.
     pub worker: Option<WorkerId>,
+    /// Of one of these processes.
+    pub processes: Option<Processes>,
+}
+
+/// Some processes of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Processes {
+    /// Whether the scheduler is one of them.
+    pub scheduler: bool,
+    /// The workers, with their nannies.
+    pub workers: Vec<WorkerId>,
+}
+
+impl Processes {
+    fn condition(&self) -> Condition {
+        let scheduler = self.scheduler.then(|| Column::Source.eq(Source::Scheduler));
+        // Of none, this is none.
+        Condition::any().add_option(scheduler).add(Column::WorkerId.is_in(self.workers.iter().copied()))
+    }
 }
 
 /// Which log lines of an account.
@@ -118,7 +146,7 @@ impl LogParent {
 
 impl LogFilter {
     fn condition(&self) -> Condition {
-        let Self { levels, sources, worker } = self;
+        let Self { levels, sources, worker, processes } = self;
         let mut all = Condition::all();
         if let Some(levels) = levels {
             all = all.add(Column::Level.is_in(levels.iter().map(String::as_str)));
@@ -129,7 +157,7 @@ impl LogFilter {
         if let Some(worker) = worker {
             all = all.add(Column::WorkerId.eq(*worker));
         }
-        all
+        all.add_option(processes.as_ref().map(Processes::condition))
     }
 }
 
@@ -147,6 +175,50 @@ impl AccountStore {
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &LogParent| self.select::<Entity>().filter(parent.condition());
         page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+    }
+
+    /// The first lines of a cluster in a time that can be read and contain `words`, if there are any, in any case of letters:
+    /// those of the millisecond in which the time begins, [`LINES_AT_ONCE`] behind it, and then those of the same millisecond
+    /// as the last one. So whoever goes on from that millisecond misses none, and gets further. At most [`LINES_PER_EXTRACT`] lines are read.
+    ///
+    /// # Errors
+    /// When the database does not answer, or [`StoreError::TooMuch`].
+    #[tracing::instrument(name = "store.log_line.extract", skip_all)]
+    pub async fn log_extract(
+        &self,
+        parent: &LogParent,
+        at: TimeRange,
+        words: Option<&str>,
+    ) -> Result<Vec<Model>, StoreError> {
+        let (sort, words) = (LogSort::OldestFirst, words.map(str::to_lowercase));
+        let mut request =
+            PageRequest { limit: LINES_PER_STATEMENT, end: End::First, after: None, before: None };
+        let (mut found, mut further, mut read) = (Vec::<Model>::new(), 0, 0);
+        loop {
+            let select = self.during(Column::LoggedAt, unsaid(at, sort.descending(), &request));
+            let page = page::fetch(&self.reads(), select.filter(parent.condition()), sort, &request).await?;
+            read += page.rows.len();
+            let (has_next, last) = (page.has_next, page.rows.last().map(|(key, _)| key.clone()));
+            for (_, row) in page.rows {
+                let last = found.last().map(|last| last.logged_at);
+                if further >= LINES_AT_ONCE && last != Some(row.logged_at) {
+                    return Ok(found);
+                }
+                if words.as_ref().is_none_or(|words| self.log_contains(&row, words)) {
+                    further += usize::from(at.0 != Some(row.logged_at.0));
+                    found.push(row);
+                }
+            }
+            if !has_next {
+                return Ok(found);
+            }
+            if read >= LINES_PER_EXTRACT {
+                return Err(StoreError::TooMuch(
+                    "more than 100000 lines would have to be read: ask for a shorter time, or for another filter",
+                ));
+            }
+            request.after = last;
+        }
     }
 
     /// How many log lines each parent has; parents without any are missing.

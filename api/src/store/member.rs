@@ -99,6 +99,21 @@ impl AccountStore {
         Ok(members.into_iter().filter_map(|(_, user)| user.map(|user| (user.id, user))).collect())
     }
 
+    /// The member of the account who has a name.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.member.named", skip_all)]
+    pub async fn member_named(&self, name: &str) -> Result<Option<UserId>, StoreError> {
+        let member = self
+            .select::<Entity>()
+            .find_also_related(user::Entity)
+            .filter(user::Column::Name.eq(name))
+            .one(&self.reads())
+            .await?;
+        Ok(member.map(|(member, _)| member.user_id))
+    }
+
     /// The members among `ids` and all owners, held against other writers until the transaction ends: whoever decides
     /// by their roles decides by what they still are when it commits.
     pub(crate) async fn lock_members(&self, ids: &[UserId]) -> Result<Vec<Model>, StoreError> {

@@ -7,8 +7,8 @@ use entity::{
     Positional,
     ids::{
         AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId,
-        ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId, SpanId,
-        TaskGroupId, UserId, WorkerId,
+        ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId,
+        PerformanceReportId, SpanId, TaskGroupId, UserId, WorkerId,
     },
 };
 use sea_orm::{
@@ -157,7 +157,8 @@ uuid_key_part!(
     FlagId,
     AlertRuleId,
     AlertId,
-    AlertDeliveryId
+    AlertDeliveryId,
+    PerformanceReportId
 );
 
 impl From<KeyPart> for Value {
@@ -181,6 +182,15 @@ pub struct PageRequest {
     pub after: Option<Key>,
     /// Only rows in front of this one.
     pub before: Option<Key>,
+}
+
+/// So many rows of an ordered list, behind so many others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// How many rows lie in front.
+    pub offset: u64,
+    /// At most this many.
+    pub limit: u64,
 }
 
 /// An end of a list.
@@ -244,6 +254,33 @@ pub(super) async fn fetch<S: Sort>(
     let rows = rows.iter().map(<S::Entity as EntityTrait>::Model::by_position);
     let rows = rows.collect::<Result<_, _>>()?;
     Ok(into_page(with_keys(rows, sort), request))
+}
+
+/// Reads a slice of what `select` selects, in one statement.
+///
+/// Where the slice begins is looked up first, which takes no more of the rows in front than their columns of the order: an
+/// index has them, so that they are counted and not read.
+pub(super) async fn fetch_slice<S: Sort>(
+    connection: &impl ConnectionTrait,
+    select: Select<S::Entity>,
+    sort: S,
+    Slice { offset, limit }: Slice,
+) -> Result<Vec<<S::Entity as EntityTrait>::Model>, StoreError> {
+    let from_start = PageRequest { limit, end: End::First, after: None, before: None };
+    let mut slice = range(select.clone(), sort, &from_start);
+    if offset > 0 {
+        let mut first = range(select, sort, &from_start).into_query();
+        first.clear_selects().exprs(columns(sort)).limit(1).offset(offset);
+        let first = Expr::SubQuery(None, Box::new(first.into()));
+        let row = Expr::tuple(columns(sort));
+        slice = slice.filter(if sort.descending() { row.lte(first) } else { row.gte(first) });
+    }
+    let mut text = Text::new(connection.get_database_backend());
+    text.select(&slice.into_query());
+    text.limit(limit);
+    let rows = connection.query_all_raw(text.statement()).await?;
+    let rows = rows.iter().map(<S::Entity as EntityTrait>::Model::by_position);
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// What [`fetch_by`] orders by.

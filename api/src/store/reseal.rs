@@ -5,7 +5,7 @@
 
 use entity::{
     alert_delivery, alert_rule, cluster_note, code_snippet, error_group, error_occurrence, ids::AccountId,
-    log_line, profile,
+    log_line, performance_report_piece, profile,
 };
 use sea_orm::{
     EntityTrait, Iterable, PrimaryKeyToColumn, PrimaryKeyTrait, QueryFilter, QueryOrder, QuerySelect,
@@ -73,6 +73,7 @@ sealed_table!(
     cluster_note(account_id, cluster_id),
     alert_rule(account_id, id),
     alert_delivery(account_id, id),
+    performance_report_piece(account_id, report_id, position),
 );
 
 impl SystemStore {
@@ -95,7 +96,8 @@ impl SystemStore {
             4 => self.reseal_in::<error_group::Entity>(keys, after).await,
             5 => self.reseal_in::<cluster_note::Entity>(keys, after).await,
             6 => self.reseal_in::<alert_rule::Entity>(keys, after).await,
-            _ => self.reseal_in::<alert_delivery::Entity>(keys, after).await,
+            7 => self.reseal_in::<alert_delivery::Entity>(keys, after).await,
+            _ => self.reseal_in::<performance_report_piece::Entity>(keys, after).await,
         }
     }
 

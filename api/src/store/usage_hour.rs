@@ -149,6 +149,38 @@ impl AccountStore {
         Ok(found)
     }
 
+    /// The same as far as it is paid for, which is less to read.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.usage_hour.paid_by_cluster_and_day", skip_all)]
+    pub async fn paid_usage_by_cluster_and_day(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, BTreeMap<i64, Usage>>, StoreError> {
+        let day = Expr::cust(DAY);
+        let rows: Vec<(ClusterId, i64, i64, i64, i64)> = self
+            .select::<Entity>()
+            .select_only()
+            .column(Column::ClusterId)
+            .expr_as(day.clone(), "day")
+            .expr_as(sum_of(Column::ThreadUs), "thread_us")
+            .expr_as(sum_of(Column::WorkerUs), "worker_us")
+            .expr_as(sum_of(Column::MemoryGibUs), "memory_gib_us")
+            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .group_by(Column::ClusterId)
+            .group_by(day)
+            .into_tuple()
+            .all(&self.reads())
+            .await?;
+        let mut found: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
+        for (cluster, day, thread_us, worker_us, memory_gib_us) in rows {
+            let usage = Usage { thread_us, worker_us, memory_gib_us, ..Usage::default() };
+            found.entry(cluster).or_default().insert(day, usage);
+        }
+        Ok(found)
+    }
+
     /// What clusters used in the hours from `from` to before `to`, at most `limit` hours in all.
     ///
     /// # Errors

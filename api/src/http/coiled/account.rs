@@ -1,0 +1,160 @@
+//! What is left to an account, and what it has: nothing here is sold.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::HeaderMap,
+    response::Response,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{
+    asked::{Answer, Asked, NO_WORKSPACE},
+    user::opened,
+};
+use crate::http::{
+    problem::{ErrorBody, Problem},
+    state::AppState,
+};
+
+/// What is left to an account.
+#[derive(Serialize, ToSchema)]
+pub(super) struct UsageBody {
+    /// Whether the account may go on: always, since nothing here is sold.
+    has_quota: bool,
+}
+
+/// Tell what is left to an account
+#[utoipa::path(
+    get,
+    path = "/api/v2/user/account/{workspace}/usage",
+    tag = "coiled",
+    security(("token" = [])),
+    params(("workspace" = String, Path, description = "The account's short name, or `None`.")),
+    responses(
+        (status = 200, description = "What is left.", body = UsageBody),
+        (status = 401, description = "No valid token.", body = ErrorBody),
+        (status = 404, description = "No such account, or not for this token.", body = ErrorBody),
+    )
+)]
+pub(super) async fn usage(
+    State(state): State<AppState>,
+    Path(workspace): Path<String>,
+    headers: HeaderMap,
+) -> Result<Json<UsageBody>, Problem> {
+    let viewer = state.signed_in(&headers).await?;
+    let is_opened = workspace == viewer.account().slug
+        || workspace == NO_WORKSPACE
+        || opened(&state, &viewer).await?.iter().any(|standing| standing.account.slug == workspace);
+    if is_opened { Ok(Json(UsageBody { has_quota: true })) } else { Err(Problem::not_found()) }
+}
+
+/// What the clusters of an account have together that report.
+#[derive(Serialize, ToSchema)]
+pub(super) struct CoresBody {
+    /// Threads of their workers, as of the last report of each.
+    cores: i64,
+    /// Their workers.
+    workers: i64,
+    /// How many clusters they are.
+    clusters: i64,
+}
+
+/// Tell what the clusters of an account have together that report
+#[utoipa::path(
+    get,
+    path = "/api/v1/{workspace}/usage/cores/",
+    tag = "coiled",
+    security(("token" = ["read"])),
+    params(("workspace" = String, Path, description = "The account's short name.")),
+    responses(
+        (status = 200, description = "What they have.", body = CoresBody),
+        (status = 401, description = "No valid token.", body = ErrorBody),
+        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
+        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
+        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
+        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+    )
+)]
+pub(super) async fn cores(asked: Asked) -> Result<Response, Problem> {
+    asked
+        .answer(async |asked| {
+            let in_use = asked.store.in_use().await?;
+            Ok(Answer::one(CoresBody {
+                cores: in_use.threads.unwrap_or(0),
+                workers: in_use.workers.unwrap_or(0),
+                clusters: in_use.clusters,
+            }))
+        })
+        .await
+}
+
+/// A page of a bill.
+#[derive(Serialize, ToSchema)]
+pub(super) struct BillBody {
+    /// How much there is on it: nothing, since nothing here is sold.
+    count: u64,
+    /// The address of the next page; always null.
+    next: Option<String>,
+    /// What there is on it.
+    results: [String; 0],
+}
+
+/// Tell what an account has to pay for: nothing
+#[utoipa::path(
+    get,
+    path = "/api/v1/{workspace}/billing-events/",
+    tag = "coiled",
+    security(("token" = ["read"])),
+    params(("workspace" = String, Path, description = "The account's short name.")),
+    responses(
+        (status = 200, description = "An empty page.", body = BillBody),
+        (status = 401, description = "No valid token.", body = ErrorBody),
+        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
+        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
+    )
+)]
+pub(super) async fn billing_events(asked: Asked) -> Result<Response, Problem> {
+    asked.answer(async |_| Ok(Answer::one(BillBody { count: 0, next: None, results: [] }))).await
+}
+
+/// Tell with what Prometheus is read: there is none
+#[utoipa::path(
+    get,
+    path = "/api/v2/user/account/{workspace}/prometheus-read-credentials",
+    tag = "coiled",
+    security(("token" = ["read"])),
+    params(("workspace" = String, Path, description = "The account's short name.")),
+    responses(
+        (status = 200, description = "None.", body = [Object]),
+        (status = 401, description = "No valid token.", body = ErrorBody),
+        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
+        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
+    )
+)]
+pub(super) async fn prometheus_credentials(asked: Asked) -> Result<Response, Problem> {
+    asked.answer(async |_| Ok(Answer::one([(); 0]))).await
+}
+
+/// How a check came out.
+#[derive(Serialize, ToSchema)]
+pub(super) struct HealthBody {
+    /// Always `ok`: anything else is an error status.
+    status: &'static str,
+}
+
+/// Tell whether requests can be served
+#[utoipa::path(
+    get,
+    path = "/api/v1/health",
+    tag = "coiled",
+    responses(
+        (status = 200, description = "The store answers.", body = HealthBody),
+        (status = 503, description = "It does not.", body = ErrorBody),
+    )
+)]
+pub(super) async fn health(State(state): State<AppState>) -> Result<Json<HealthBody>, Problem> {
+    state.system.ping().await?;
+    Ok(Json(HealthBody { status: "ok" }))
+}
