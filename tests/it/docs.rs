@@ -105,10 +105,27 @@ async fn what_answers_a_question_exists_and_is_tested() {
 fn links_between_documents_lead_somewhere() {
     for (path, text) in documents() {
         for target in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
-            let file = Path::new(&path).parent().unwrap().join(target);
-            assert!(target.starts_with('#') || file.exists(), "{path} links to {target}");
+            let (name, place) = target.split_once('#').unwrap_or((target, ""));
+            let file = match name {
+                "" => Path::new(&path).to_owned(),
+                name => Path::new(&path).parent().unwrap().join(name),
+            };
+            assert!(file.exists(), "{path} links to {target}");
+            if !place.is_empty() {
+                let text = fs::read_to_string(file).unwrap();
+                let headings = text.lines().filter(|line| line.starts_with('#'));
+                assert!(headings.map(anchor).any(|anchor| anchor == place), "{path} links to {target}");
+            }
         }
     }
+}
+
+/// The name of a heading's place in a page.
+fn anchor(heading: &str) -> String {
+    let words = heading.trim_start_matches('#').trim().to_lowercase();
+    words
+        .replace(' ', "-")
+        .replace(|letter: char| letter != '-' && letter != '_' && !letter.is_alphanumeric(), "")
 }
 
 #[test]
