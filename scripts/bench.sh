@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds for speed, starts what is needed, runs every benchmark and prints one table; docs/benchmarks.md says
 # how to read it. BENCH_QUICK=1 takes some four minutes once everything is built, and is less exact.
-# BENCH_ONLY="plugin-cost steady-report ingest operations subscribers hostile memory storage" names those to run. BENCH_OUTPUT is a
+# BENCH_ONLY="plugin-cost steady-report ingest operations subscribers hostile identifiers memory storage" names those to run. BENCH_OUTPUT is a
 # directory for the rows and tables, which otherwise are gone afterwards. The exit status is 0 also when an aim is
 # missed: the table says so.
 set -euo pipefail
@@ -33,6 +33,7 @@ if [[ ${BENCH_QUICK:-} == 1 ]]; then
   steady_report=(--reports 2 --interval 10)
   ingest=(--clusters 32 --reports 20 --rounds 2)
   hostile=(--rounds 5)
+  identifiers=(--rounds 500)
   operations=(--scale 3 --rounds 2 --seconds 1)
   subscribers=(--subscribers "200,1000" --seconds 5)
   memory=(--clusters "50,200" --reports 2 --repetitions 4)
@@ -42,6 +43,7 @@ else
   steady_report=(--reports 12)
   ingest=(--clusters 64 --reports 60 --rounds 5)
   hostile=(--rounds 20)
+  identifiers=(--rounds 2000)
   operations=(--scale 10 --rounds 5 --seconds 3)
   subscribers=(--subscribers "1000,5000" --seconds 20)
   memory=(--clusters "200,1000,2000" --reports 5 --repetitions 6)
@@ -61,6 +63,7 @@ measure ingest "$bench" ingest "${ingest[@]}"
 measure hostile "$bench" hostile "${hostile[@]}"
 measure operations "$bench" operations "${operations[@]}"
 measure subscribers "$bench" subscribers "${subscribers[@]}"
+measure identifiers "$bench" identifiers "${identifiers[@]}"
 measure memory "$bench" memory "${memory[@]}"
 measure storage "$bench" storage "${storage[@]}" --markdown "$output/storage.md"
 if [[ ${BENCH_QUICK:-} != 1 ]]; then

@@ -81,7 +81,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
 }
 
 /// What people ask all the time.
-fn ordinary() -> HostileRequest {
+pub(crate) fn ordinary() -> HostileRequest {
     let body = br#"{"query":"{ viewer { account { clusters { nodes { number name state } } } } }"}"#;
     HostileRequest {
         name: "an ordinary query",
@@ -96,7 +96,7 @@ fn ordinary() -> HostileRequest {
 
 /// Sends a request on a connection of its own and returns the milliseconds from its last byte to the answer, which has to
 /// be the right one.
-async fn send(address: SocketAddr, token: &str, request: &HostileRequest) -> Result<f64> {
+pub(crate) async fn send(address: SocketAddr, token: &str, request: &HostileRequest) -> Result<f64> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (mut read, mut write) = stream.into_split();

@@ -9,6 +9,7 @@ mod hostile;
 #[expect(unreachable_pub, reason = "tests have it in a library")]
 #[path = "../../tests/harness/hostile.rs"]
 mod hostile_requests;
+mod identifiers;
 mod ingest;
 mod load;
 mod memory;
@@ -38,6 +39,8 @@ enum Benchmark {
     Ingest(ingest::Options),
     /// How long the server takes to refuse requests that are meant to harm.
     Hostile(hostile::Options),
+    /// Whether the time of a refusal tells that a token's identifier exists.
+    Identifiers(identifiers::Options),
     /// How many operations of readers per second the server does, and how many hand-written SQL does.
     Operations(operations::Options),
     /// How much memory the server needs for how many clusters, and whether that grows.
@@ -64,6 +67,7 @@ async fn main() -> Result<()> {
 async fn run(benchmark: Benchmark) -> Result<()> {
     match benchmark {
         Benchmark::Hostile(options) => hostile::run(&options).await,
+        Benchmark::Identifiers(options) => identifiers::run(&options).await,
         Benchmark::Ingest(options) => ingest::run(&options).await,
         Benchmark::Operations(options) => operations::run(&options).await,
         Benchmark::Memory(options) => memory::run(&options).await,

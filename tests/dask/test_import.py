@@ -240,8 +240,9 @@ def test_a_performance_report(artefacts):
     assert computation["state"] == "ERRED"
     ((frame,),) = computation["code"]
     assert "futures, failed = work(client, other)" in frame["snippet"]["text"]
-    # Of the functions that called others, since the innermost ones are not drawn.
-    assert cluster["profile"]["samples"] > 50
+    # Of the functions that called others, since the innermost ones are not drawn; a busy machine
+    # looks less often.
+    assert cluster["profile"]["samples"] > 10
     assert "linger" in [frame["function"] for frame in cluster["profile"]["frames"]]
     assert "why tasks failed" in printed.replace("\n", " ")
 

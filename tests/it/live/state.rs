@@ -206,12 +206,17 @@ async fn what_is_written_down_when_it_is_read_is_not_sent() {
     let mut watching = Watching::begin(&app, &ada, "clusters", query, json!({})).await;
     let mut with_code = span(30, None, &["etl"], 1.0, Some(2.0));
     ada.reported(&report("one", 1, 1).with("/spans", json!([with_code])).build()).await;
-    assert_eq!(watching.next().await["cluster"]["spans"]["nodes"], json!([{ "code": [] }]));
+    let without_code = watching.next().await;
+    assert_eq!(without_code["cluster"]["spans"]["nodes"], json!([{ "code": [] }]));
     with_code["code"] = json!([[code_frame("geheim = 1", 1, 0)]]);
     let second =
         report("one", 2, 1).with("/spans", json!([with_code])).with("/code", json!([code("geheim = 1")]));
     ada.reported(&second.build()).await;
-    let refused = watching.socket.message().await;
+    let mut refused = watching.socket.message().await;
+    // A state that was sent may be sent again.
+    while refused["payload"]["data"]["clusters"] == without_code {
+        refused = watching.socket.message().await;
+    }
     let error = &refused["payload"]["errors"][0]["extensions"]["code"];
     assert_eq!((&refused["payload"]["data"], error), (&Value::Null, &json!("FORBIDDEN")), "{refused}");
     assert!(!refused.to_string().contains("geheim"));

@@ -1,0 +1,58 @@
+//! Tokens that are no good: whether the time they take tells that one has an identifier which exists.
+
+use crate::{
+    database::{Databases, Result, Store},
+    hostile::{ordinary, send},
+    hostile_requests::HostileRequest,
+    results::{Outcome, spread},
+    server::Server,
+};
+
+/// By how much the medians may differ.
+const AIM: f64 = 1.05;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How often each token is shown.
+    #[arg(long, default_value_t = 2_000)]
+    rounds: usize,
+    #[arg(long, value_enum, default_value_t = Store::Postgres)]
+    store: Store,
+}
+
+pub(crate) async fn run(options: &Options) -> Result<()> {
+    let databases = Databases::prepare(options.store).await?;
+    let database = databases.make().await?;
+    let server = Server::start(&database.url, 16).await?;
+    let (identifier, secret) = databases.token.split_once('-').ok_or("the token has no identifier")?;
+    // As long, and as wrong.
+    let wrong = "A".repeat(secret.len());
+    let nobodys: String = identifier.chars().rev().collect();
+    let tokens = [format!("{identifier}-{wrong}"), format!("{nobodys}-{wrong}")];
+    let refused =
+        HostileRequest { name: "a wrong token", status: 401, code: "UNAUTHENTICATED", ..ordinary() };
+    let mut times = [Vec::new(), Vec::new()];
+    // The first rounds warm up.
+    for round in 0..options.rounds + options.rounds / 10 {
+        for place in [round % 2, (round + 1) % 2] {
+            let time = send(server.address, &tokens[place], &refused).await?;
+            if round >= options.rounds / 10 {
+                times[place].push(time);
+            }
+        }
+    }
+    server.stop().await?;
+    database.drop().await?;
+    let [(known, ..), (unknown, ..)] = times.each_ref().map(|times| spread(times));
+    let ratio = known / unknown;
+    Outcome {
+        benchmark: format!("wrong tokens with an identifier that exists, {}", options.store.name()),
+        figure: format!("{known:.3} ms in the median of {}", options.rounds),
+        reference: format!("{unknown:.3} ms with one that does not"),
+        ratio: Some(ratio),
+        aim: format!("{:.2} to {AIM}", 1.0 / AIM),
+        held: Some((1.0 / AIM..=AIM).contains(&ratio)),
+    }
+    .tell();
+    Ok(())
+}
