@@ -178,8 +178,8 @@ impl AccountStore {
     }
 
     /// The first lines of a cluster in a time that can be read and contain `words`, if there are any, in any case of letters:
-    /// those of the millisecond in which the time begins, [`LINES_AT_ONCE`] behind it, and then those of the same millisecond
-    /// as the last one. So whoever goes on from that millisecond misses none, and gets further. At most [`LINES_PER_EXTRACT`] lines are read.
+    /// those of the millisecond in which the time begins, 1,000 behind it, and then those of the same millisecond
+    /// as the last one. So whoever goes on from that millisecond misses none, and gets further. At most 100,000 lines are read.
     ///
     /// # Errors
     /// When the database does not answer, or [`StoreError::TooMuch`].
