@@ -59,6 +59,19 @@ impl State {
     pub const ALL: [Self; 6] =
         [Self::Starting, Self::Running, Self::Idle, Self::Closing, Self::Closed, Self::Lost];
 
+    /// Its name, as people and other programs are told.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Idle => "idle",
+            Self::Closing => "closing",
+            Self::Closed => "closed",
+            Self::Lost => "lost",
+        }
+    }
+
     /// The state of a cluster of which this is stored.
     #[must_use]
     pub fn of(facts: &Facts) -> Self {

@@ -46,14 +46,7 @@ pub(super) async fn get(
 }
 
 fn page(row: &Model, user: Option<String>) -> Page {
-    let state = match Life::from(row) {
-        Life::Starting => "starting",
-        Life::Running => "running",
-        Life::Idle => "idle",
-        Life::Closing => "closing",
-        Life::Closed => "closed",
-        Life::Lost => "lost",
-    };
+    let state = Life::from(row).name();
     let time = |at: entity::Timestamp| at.0.format("%Y-%m-%d %H:%M:%S UTC").to_string();
     let facts = [
         ("Number", row.id.to_string()),

@@ -50,9 +50,14 @@ impl Visitor {
             }
             Err(problem) => return Err(problem),
         };
+        Self::admitted(state, viewer, origin).map(Ok)
+    }
+
+    /// Somebody who has shown who they are, if they have points left.
+    pub(super) fn admitted(state: &AppState, viewer: Viewer, origin: Origin) -> Result<Self, Problem> {
         let taker = Taker::new(viewer.limit_key(), origin.address);
         state.query_budget.check(taker)?;
         let store = state.acting(&viewer, origin);
-        Ok(Ok(Self { viewer, store, taker }))
+        Ok(Self { viewer, store, taker })
     }
 }

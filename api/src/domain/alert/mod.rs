@@ -21,7 +21,8 @@ pub use self::{
 pub const DELAYS: [i64; 10] = [10, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800];
 
 /// How often a message is sent at the most: once, and again after each of the delays.
-pub const MAX_ATTEMPTS: i64 = 11;
+#[expect(clippy::cast_possible_wrap, reason = "there are few delays")]
+pub const MAX_ATTEMPTS: i64 = DELAYS.len() as i64 + 1;
 
 /// How long to wait after so many attempts, in seconds; none if there is to be no other.
 #[must_use]

@@ -10,20 +10,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, NO_WORKSPACE},
-    user::opened,
+    asked::{Answer, Asked, NO_WORKSPACE, Refusals},
+    user::{Program, opened},
 };
 use crate::http::{
     problem::{ErrorBody, Problem},
     state::AppState,
 };
-
-/// What is left to an account.
-#[derive(Serialize, ToSchema)]
-pub(super) struct UsageBody {
-    /// Whether the account may go on: always, since nothing here is sold.
-    has_quota: bool,
-}
 
 /// Tell what is left to an account
 #[utoipa::path(
@@ -33,7 +26,7 @@ pub(super) struct UsageBody {
     security(("token" = [])),
     params(("workspace" = String, Path, description = "The account's short name, or `None`.")),
     responses(
-        (status = 200, description = "What is left.", body = UsageBody),
+        (status = 200, description = "What is left.", body = Program),
         (status = 401, description = "No valid token.", body = ErrorBody),
         (status = 404, description = "No such account, or not for this token.", body = ErrorBody),
     )
@@ -42,12 +35,12 @@ pub(super) async fn usage(
     State(state): State<AppState>,
     Path(workspace): Path<String>,
     headers: HeaderMap,
-) -> Result<Json<UsageBody>, Problem> {
+) -> Result<Json<Program>, Problem> {
     let viewer = state.signed_in(&headers).await?;
     let is_opened = workspace == viewer.account().slug
         || workspace == NO_WORKSPACE
         || opened(&state, &viewer).await?.iter().any(|standing| standing.account.slug == workspace);
-    if is_opened { Ok(Json(UsageBody { has_quota: true })) } else { Err(Problem::not_found()) }
+    if is_opened { Ok(Json(Program::OPEN)) } else { Err(Problem::not_found()) }
 }
 
 /// What the clusters of an account have together that report.
@@ -70,11 +63,7 @@ pub(super) struct CoresBody {
     params(("workspace" = String, Path, description = "The account's short name.")),
     responses(
         (status = 200, description = "What they have.", body = CoresBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn cores(asked: Asked) -> Result<Response, Problem> {
@@ -110,9 +99,7 @@ pub(super) struct BillBody {
     params(("workspace" = String, Path, description = "The account's short name.")),
     responses(
         (status = 200, description = "An empty page.", body = BillBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn billing_events(asked: Asked) -> Result<Response, Problem> {
@@ -128,9 +115,7 @@ pub(super) async fn billing_events(asked: Asked) -> Result<Response, Problem> {
     params(("workspace" = String, Path, description = "The account's short name.")),
     responses(
         (status = 200, description = "None.", body = [Object]),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn prometheus_credentials(asked: Asked) -> Result<Response, Problem> {

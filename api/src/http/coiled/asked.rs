@@ -14,14 +14,21 @@ use entity::{
     ids::{ClusterId, UserId},
 };
 use serde::Serialize;
+use utoipa::IntoResponses;
 
+use super::paging;
 use crate::{
     auth::{AuthError, Viewer},
     http::{
-        address::Source, budget::Taker, credentials::Credentials, form::parameter, problem::Problem,
+        address::Source,
+        budget::Taker,
+        credentials::Credentials,
+        form::parameter,
+        problem::{ErrorBody, Problem},
         state::AppState,
+        visitor::Visitor,
     },
-    store::{AccountStore, StoreError},
+    store::{AccountStore, StoreError, page::Slice},
 };
 
 /// The word the client has in the place of an account's short name when it knows none.
@@ -41,6 +48,30 @@ pub(super) struct Asked {
     query: Option<String>,
 }
 
+/// What a question of somebody who reads may be answered instead, whatever it is about.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "it describes answers, and is none")]
+pub(super) enum Refusals {
+    /// No valid token.
+    #[response(status = 401)]
+    Unauthenticated(ErrorBody),
+    /// The token lacks the scope `read`, or is for another account.
+    #[response(status = 403)]
+    Forbidden(ErrorBody),
+    /// Too many points were spent; see Retry-After.
+    #[response(status = 429)]
+    RateLimited(ErrorBody),
+    /// A defect of the server; `reference` stands in its log.
+    #[response(status = 500)]
+    Defect(ErrorBody),
+    /// The store is away; see Retry-After.
+    #[response(status = 503)]
+    Unavailable(ErrorBody),
+    /// It took too long.
+    #[response(status = 504)]
+    Deadline(ErrorBody),
+}
+
 /// An answer, and what it costs in points: one for each value, as for the fields of GraphQL.
 pub(super) struct Answer<T> {
     pub(super) body: T,
@@ -58,6 +89,12 @@ impl<T> Answer<Vec<T>> {
     /// A list whose rows have so many values each.
     pub(super) fn list(rows: Vec<T>, values: u64) -> Self {
         Self { cost: values * rows.len() as u64, body: rows }
+    }
+
+    /// The same, of rows that lie behind others.
+    pub(super) fn slice(rows: Vec<T>, values: u64, slice: Slice) -> Self {
+        let Self { body, cost } = Self::list(rows, values);
+        Self { body, cost: cost + paging::cost(slice) }
     }
 }
 
@@ -79,9 +116,7 @@ impl FromRequestParts<AppState> for Asked {
             }
         }
         let viewer = state.viewer_with(&shown, Scope::Read).await?;
-        let taker = Taker::new(viewer.limit_key(), origin.address);
-        state.query_budget.check(taker)?;
-        let store = state.acting(&viewer, origin);
+        let Visitor { viewer, store, taker } = Visitor::admitted(state, viewer, origin)?;
         let query = parts.uri.query().map(str::to_owned);
         Ok(Self { state: state.clone(), viewer, store, taker, path, query })
     }
@@ -174,6 +209,14 @@ pub(super) fn bounded(error: StoreError) -> Problem {
     match error {
         StoreError::TooMuch(what) => Problem::parameters(what),
         error => error.into(),
+    }
+}
+
+/// What was decrypted; none if its key is lost.
+pub(super) fn unless_sealed<T>(opened: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match opened {
+        Err(StoreError::Sealed(_)) => Ok(None),
+        opened => opened.map(Some),
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, iso, no_cluster},
+    asked::{Answer, Asked, Refusals, iso, no_cluster},
     paging,
 };
 use crate::{
@@ -131,12 +131,7 @@ pub(super) struct CostRow {
     responses(
         (status = 200, description = "Clusters; none behind the last one.", body = [ClusterRow]),
         (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
-        (status = 504, description = "It took too long.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
@@ -147,8 +142,7 @@ pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
             let filter =
                 ClusterFilter { users: asked.users().await?, started_in, ..ClusterFilter::default() };
             let rows = asked.store.cluster_slice(&filter, slice).await?;
-            let answer = Answer::list(in_words(&asked.store, rows).await?, VALUES);
-            Ok(Answer { cost: answer.cost + paging::cost(slice), ..answer })
+            Ok(Answer::slice(in_words(&asked.store, rows).await?, VALUES, slice))
         })
         .await
 }
@@ -187,7 +181,7 @@ impl ClusterRow {
             id: row.id.0,
             user,
             status: status(state),
-            state: word(state),
+            state: state.name(),
             desired_status: match row.desired_state {
                 DesiredState::Running => "running",
                 DesiredState::Stopped => "stopped",
@@ -238,18 +232,6 @@ fn status(state: State) -> &'static str {
     match state {
         State::Starting | State::Running | State::Idle | State::Closing => "running",
         State::Closed | State::Lost => "stopped",
-    }
-}
-
-/// The state in words of our own.
-fn word(state: State) -> &'static str {
-    match state {
-        State::Starting => "starting",
-        State::Running => "running",
-        State::Idle => "idle",
-        State::Closing => "closing",
-        State::Closed => "closed",
-        State::Lost => "lost",
     }
 }
 

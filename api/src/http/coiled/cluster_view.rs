@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, iso, no_cluster},
+    asked::{Answer, Asked, Refusals, iso, no_cluster},
     cluster::wish,
     paging,
 };
@@ -128,12 +128,7 @@ pub(super) struct AddressBody {
     responses(
         (status = 200, description = "Clusters, those that started last first; none behind the last one.", body = [ClusterSummary]),
         (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
-        (status = 504, description = "It took too long.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
@@ -148,8 +143,7 @@ pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
             let users = mine.then(|| vec![asked.viewer.user_id()]);
             let filter = ClusterFilter { users, named: asked.parameter("name"), ..ClusterFilter::default() };
             let rows = asked.store.cluster_slice(&filter, slice).await?;
-            let answer = Answer::list(rows.iter().map(ClusterSummary::from).collect(), VALUES);
-            Ok(Answer { cost: answer.cost + paging::cost(slice), ..answer })
+            Ok(Answer::slice(rows.iter().map(ClusterSummary::from).collect(), VALUES, slice))
         })
         .await
 }
@@ -166,12 +160,8 @@ pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
     ),
     responses(
         (status = 200, description = "The cluster.", body = ClusterSummary),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such cluster.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn by_name(asked: Asked) -> Result<Response, Problem> {
@@ -197,12 +187,8 @@ pub(super) async fn by_name(asked: Asked) -> Result<Response, Problem> {
     ),
     responses(
         (status = 200, description = "The cluster.", body = ClusterDetails),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such cluster.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn details(asked: Asked) -> Result<Response, Problem> {
@@ -267,12 +253,8 @@ pub(super) async fn stop(asked: Asked) -> Result<Response, Problem> {
     ),
     responses(
         (status = 200, description = "Where it can be reached. There are no keys.", body = AddressBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such cluster or worker.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn address(asked: Asked) -> Result<Response, Problem> {

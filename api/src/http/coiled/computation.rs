@@ -14,7 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, iso},
+    asked::{Answer, Asked, Refusals, iso, unless_sealed},
     paging,
 };
 use crate::{
@@ -122,13 +122,8 @@ pub(super) struct TaskGroupRow {
     responses(
         (status = 200, description = "Computations; none behind the last one.", body = [ComputationRow]),
         (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such cluster.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
-        (status = 504, description = "It took too long.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn of_scheduler(asked: Asked) -> Result<Response, Problem> {
@@ -150,13 +145,8 @@ pub(super) async fn of_scheduler(asked: Asked) -> Result<Response, Problem> {
     responses(
         (status = 200, description = "Computations; none behind the last one.", body = [ComputationRow]),
         (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such cluster.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
-        (status = 504, description = "It took too long.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn of_cluster(asked: Asked) -> Result<Response, Problem> {
@@ -244,11 +234,9 @@ async fn snippets(store: &AccountStore, rows: &[Model]) -> Result<HashMap<String
     }
     let mut texts = HashMap::new();
     for row in store.snippets_by_hash(&hashes).await? {
-        match store.snippet_text(&row) {
-            Ok(text) => texts.insert(row.hash, text),
-            Err(StoreError::Sealed(_)) => None,
-            Err(error) => return Err(error),
-        };
+        if let Some(text) = unless_sealed(store.snippet_text(&row))? {
+            texts.insert(row.hash, text);
+        }
     }
     Ok(texts)
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, iso},
+    asked::{Answer, Asked, Refusals, iso},
     paging,
 };
 use crate::{
@@ -53,13 +53,8 @@ pub(super) struct EventRow {
     responses(
         (status = 200, description = "Events; none behind the last one.", body = [EventRow]),
         (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such cluster.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
-        (status = 504, description = "It took too long.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
@@ -69,8 +64,7 @@ pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
             let cluster = asked.cluster(asked.path("id")).await?;
             let rows = asked.store.event_slice(cluster.id, slice).await?;
             let rows = rows.into_iter().map(EventRow::try_from).collect::<Result<_, _>>()?;
-            let answer = Answer::<Vec<EventRow>>::list(rows, VALUES);
-            Ok(Answer { cost: answer.cost + paging::cost(slice), ..answer })
+            Ok(Answer::<Vec<EventRow>>::slice(rows, VALUES, slice))
         })
         .await
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, iso},
+    asked::{Answer, Asked, Refusals, iso, unless_sealed},
     paging,
 };
 use crate::{
@@ -85,13 +85,8 @@ pub(super) struct ExceptionRow {
     responses(
         (status = 200, description = "Errors; none behind the last one.", body = [ExceptionRow]),
         (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such cluster.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
-        (status = 504, description = "It took too long.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
@@ -111,8 +106,7 @@ pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
             let clusters = ClusterFilter { users: asked.users().await?, ..ClusterFilter::default() };
             let of = AccountErrors { clusters, at: (asked.since()?, None), ..AccountErrors::default() };
             let rows = asked.store.error_slice(&of, cluster, slice).await?;
-            let answer = Answer::list(in_words(&asked.store, rows).await?, VALUES);
-            Ok(Answer { cost: answer.cost + paging::cost(slice), ..answer })
+            Ok(Answer::slice(in_words(&asked.store, rows).await?, VALUES, slice))
         })
         .await
 }
@@ -136,11 +130,7 @@ async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<Exceptio
         let cluster = clusters.get(&row.cluster_id);
         let user = cluster.and_then(|cluster| users.get(&cluster.user_id?));
         let group = row.task_group_id.and_then(|group| groups.get(&(row.cluster_id, group)));
-        let text = match store.error_text(&row) {
-            Ok(text) => Some(text),
-            Err(StoreError::Sealed(_)) => None,
-            Err(error) => return Err(error),
-        };
+        let text = unless_sealed(store.error_text(&row))?;
         let (message, traceback) = text.map(|ErrorText { message, traceback }| (message, traceback)).unzip();
         Ok(ExceptionRow {
             id: row.id.to_string(),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, bounded},
+    asked::{Answer, Asked, Refusals, bounded, unless_sealed},
     cluster_view::{instance_number, named_instance, workers},
 };
 use crate::{
@@ -76,12 +76,8 @@ pub(super) struct InfoBody {
     ),
     responses(
         (status = 200, description = "Here.", body = InfoBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such cluster.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn info(asked: Asked) -> Result<Response, Problem> {
@@ -116,13 +112,8 @@ pub(super) async fn info(asked: Asked) -> Result<Response, Problem> {
     responses(
         (status = 200, description = "Lines.", body = [LogRow]),
         (status = 400, description = "A parameter is wrong, or more than 100,000 lines would have to be read; the message tells.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such cluster.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
-        (status = 504, description = "It took too long.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn of_cluster(asked: Asked) -> Result<Response, Problem> {
@@ -184,12 +175,8 @@ pub(super) async fn of_cluster(asked: Asked) -> Result<Response, Problem> {
     ),
     responses(
         (status = 200, description = "Its last 1,000 lines, in the order in which they were written.", body = [InstanceLogRow]),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such process.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn of_instance(asked: Asked) -> Result<Response, Problem> {
@@ -220,11 +207,8 @@ pub(super) async fn of_instance(asked: Asked) -> Result<Response, Problem> {
 
 /// A line as Dask writes it: its level and logger stand in front of the text.
 fn message(store: &AccountStore, line: &Model) -> Result<String, StoreError> {
-    let text = match store.log_message(line) {
-        Ok(text) => text,
-        Err(StoreError::Sealed(_)) => "(the key this line is encrypted with is lost)".to_owned(),
-        Err(error) => return Err(error),
-    };
+    let text = unless_sealed(store.log_message(line))?;
+    let text = text.unwrap_or_else(|| "(the key this line is encrypted with is lost)".to_owned());
     let repeated = match line.repeated {
         2.. => format!(" ({} times)", line.repeated),
         _ => String::new(),

@@ -3,7 +3,7 @@
 use axum::response::Response;
 use entity::cluster;
 
-use super::asked::{Answer, Asked};
+use super::asked::{Answer, Asked, Refusals};
 use crate::{
     domain::{
         metric_query::{self, NoWay, OverTime},
@@ -44,13 +44,8 @@ const CHUNK_MS: i64 = 600_000;
     responses(
         (status = 200, description = "A number; null if nothing was measured. Of more than 31 days, the last 31 count.", body = Option<f64>),
         (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
         (status = 404, description = "No such cluster.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
-        (status = 504, description = "It took too long.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn value(asked: Asked) -> Result<Response, Problem> {

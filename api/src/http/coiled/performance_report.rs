@@ -21,7 +21,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::asked::{Answer, Asked, iso};
+use super::asked::{Answer, Asked, Refusals, iso};
 use crate::{
     auth::AuthError,
     blocking::blocking,
@@ -242,11 +242,7 @@ fn file_name(name: &str) -> String {
     params(("workspace" = String, Path, description = "The account's short name.")),
     responses(
         (status = 200, description = "The last 1,000 that the token's user may see, the newest first.", body = [ReportRow]),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `read`, or is for another account.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        Refusals,
     )
 )]
 pub(super) async fn list(asked: Asked, headers: HeaderMap) -> Result<Response, Problem> {

@@ -145,6 +145,11 @@ pub(super) struct Program {
     has_quota: bool,
 }
 
+impl Program {
+    /// What is left to every account.
+    pub(super) const OPEN: Self = Self { has_quota: true };
+}
+
 /// Tell whom a token stands for, and where, as older clients read it
 #[utoipa::path(
     get,
@@ -165,7 +170,7 @@ pub(super) async fn information(
         is_admin: is_admin(&viewer, &standing),
         account: InformationAccount {
             account: AccountBody::of(&standing.account),
-            active_program: Program { has_quota: true },
+            active_program: Program::OPEN,
         },
     });
     Ok(Json(InformationBody { membership_set: memberships.collect(), username: viewer.user().name.clone() }))
