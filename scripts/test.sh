@@ -68,6 +68,10 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 step "Rust tests, on SQLite" \
   runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast
 step "integration tests, on PostgreSQL" runner cargo test --package galvo-tests --no-fail-fast
+if [[ -n ${GALVO_TEST_CITUS_URL:-} ]]; then
+  step "integration tests, on Citus" \
+    runner env GALVO_TEST_DATABASE_URL="$GALVO_TEST_CITUS_URL" cargo test --package galvo-tests --no-fail-fast
+fi
 step "GraphQL beside the reference implementation, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/graphql-js/*.test.js
 step "subscriptions with published clients, Node.js $(node --version)" \
