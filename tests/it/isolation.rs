@@ -125,6 +125,7 @@ const ROUTES: [(&str, Guard); 59] = [
     ("GET /api/v2/user/me", Guard::Case),
     ("GET /api/v2/user/me/memberships", Guard::Case),
     ("GET /healthz", Guard::NoAccountData),
+    ("GET /metrics", Guard::NoAccountData),
     ("GET /readyz", Guard::NoAccountData),
     ("POST /api/v1/api-tokens-no-user/", Guard::NoAccountData),
     ("POST /api/v1/api-tokens/", Guard::Case),

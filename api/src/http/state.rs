@@ -19,6 +19,7 @@ use crate::{
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
     live::{Live, Pass},
+    metrics::Metrics,
     store::{AccountStore, Store, SystemStore},
 };
 
@@ -61,18 +62,22 @@ pub struct AppState {
     pub(super) session_life: SessionLife,
     pub(super) sign_ins: Arc<SignIns>,
     pub(super) oidc: Option<Arc<OidcProvider>>,
+    pub(super) metrics: Arc<Metrics>,
+    /// Whether they are read on an address of their own.
+    pub(super) metrics_are_elsewhere: bool,
 }
 
 impl AppState {
     /// Puts the handlers' parts together.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         store: Store,
         authenticator: Authenticator,
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
         config: &ServeConfig,
         draining: Draining,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
@@ -85,7 +90,8 @@ impl AppState {
             clock: Arc::clone(&clock),
             timeout: config.query_timeout,
         };
-        let live = Live::new(schema.clone(), store.clone(), Arc::clone(&clock), config.query_timeout);
+        let (timeout, counted) = (config.query_timeout, metrics.live.clone());
+        let live = Live::new(schema.clone(), store.clone(), Arc::clone(&clock), timeout, counted);
         Self {
             system: store.system(),
             live,
@@ -126,6 +132,8 @@ impl AppState {
             )),
             cors_origins: config.perimeter.cors_origins.clone().into(),
             proxies: Arc::new(config.perimeter.proxies.clone()),
+            metrics,
+            metrics_are_elsewhere: config.metrics_listen.is_some(),
             clock,
             draining,
             store,
