@@ -73,7 +73,7 @@ const NODES: [&str; 9] = [
 ];
 
 /// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 59] = [
+const ROUTES: [(&str, Guard); 60] = [
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Guard::Case),
     ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Guard::Case),
     ("GET /api/v1/api-tokens/", Guard::Case),

@@ -22,6 +22,7 @@ mod comparison;
 mod convergence;
 mod cost;
 mod docs;
+mod doctor;
 mod durability;
 mod environment;
 mod error_group;
