@@ -1,7 +1,7 @@
 //! The handle for what belongs to no viewer: accounts, users, by which names other issuers know them, and whether the
 //! database answers.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::Arc;
 
 use entity::{
     Timestamp, account, api_token,
@@ -17,16 +17,19 @@ use sea_orm::{
 use serde_json::json;
 
 use super::{audit_entry, connect::IMMEDIATE, error::StoreError, scoped::Pools};
-use crate::domain::{
-    audit::{Actor, Entry, Target, membership_detail},
-    slug::Slug,
+use crate::{
+    domain::{
+        audit::{Actor, Entry, Target, membership_detail},
+        slug::Slug,
+    },
+    metrics::StoreMetrics,
 };
 
 /// The database as the operator and the sign-in see it. Its methods are few on purpose.
 #[derive(Clone)]
 pub struct SystemStore {
     pub(super) pools: Pools,
-    pub(super) statements: Arc<AtomicU64>,
+    pub(super) metrics: Arc<StoreMetrics>,
 }
 
 #[expect(
