@@ -16,6 +16,8 @@ mod export;
 mod export_api;
 mod forgery;
 mod form;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod graphql;
 mod health;
 mod landing;
