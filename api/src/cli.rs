@@ -27,6 +27,7 @@ use crate::{
     error::Chain,
     graphql::Schema,
     key_ring::KeyError,
+    outgoing::{FetchError, Outgoing},
     server::{Server, ServerError},
     store::{MigrationError, Store, StoreError, SystemStore},
     telemetry,
@@ -34,6 +35,9 @@ use crate::{
 
 /// Wrong usage or configuration; clap uses the same.
 const USAGE: u8 = 2;
+
+/// Bytes of what a server tells of its readiness at the most.
+const MAX_READINESS: usize = 4 << 10;
 
 /// Runs the command: 0 when it did its work, 2 for wrong usage or settings, 1 for anything else.
 pub async fn run(cli: Cli) -> ExitCode {
@@ -78,6 +82,8 @@ enum CommandError {
     Key(#[from] KeyCommandError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    #[error("the server is not ready")]
+    NotReady(#[from] FetchError),
 }
 
 impl CommandError {
@@ -104,6 +110,10 @@ async fn dispatch(
             serve_until_told_to_stop(common, &serve).await
         }
         Command::Migrate => Ok(Store::migrate(&common.database).await?),
+        Command::Ready(which) => {
+            Outgoing::new().get(&which.address(), MAX_READINESS).await?;
+            Ok(())
+        }
         Command::Schema => {
             print!("{}", Schema::build().sdl());
             Ok(())
