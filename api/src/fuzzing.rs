@@ -148,7 +148,8 @@ mod tests {
 
     #[test]
     fn each_target_has_a_program_and_a_corpus_and_nothing_else_has() {
-        let targets = TARGETS.iter().map(|(name, _)| *name).chain(SERVED_TARGETS.iter().map(|(name, _)| *name));
+        let targets =
+            TARGETS.iter().map(|(name, _)| *name).chain(SERVED_TARGETS.iter().map(|(name, _)| *name));
         // What imports files is written in Python, as what tries it.
         let targets: BTreeSet<String> = targets.chain(["importer"]).map(str::to_owned).collect();
         for directory in ["fuzz_targets", "corpus"] {

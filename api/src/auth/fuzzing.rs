@@ -22,7 +22,8 @@ const SECRET: &[u8] = b"a secret of at least thirty-two bytes";
 
 const ISSUER: &str = "https://issuer.example";
 
-static VERIFIER: LazyLock<JwtVerifier> = LazyLock::new(|| wait(JwtVerifier::start(&config())).expect("no file"));
+static VERIFIER: LazyLock<JwtVerifier> =
+    LazyLock::new(|| wait(JwtVerifier::start(&config())).expect("no file"));
 
 fn config() -> JwtConfig {
     let name = |name: &str| name.parse().expect("a name of a claim");

@@ -30,7 +30,8 @@ pub(crate) fn forwarded(bytes: &[u8]) {
         }
         if !network.contains(client) {
             // Whoever asks writes what stands in front of what proxies add.
-            let forged: Vec<&str> = ["for=203.0.113.1", "203.0.113.1"].into_iter().chain(values.clone()).collect();
+            let forged: Vec<&str> =
+                ["for=203.0.113.1", "203.0.113.1"].into_iter().chain(values.clone()).collect();
             assert_eq!(proxies.client(peer, &forged), client, "{values:?}");
         }
         assert_eq!(Proxies::default().client(peer, &values), peer.to_canonical());

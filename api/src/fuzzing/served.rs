@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     hash::{DefaultHasher, Hash, Hasher},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -29,9 +31,8 @@ use crate::{
     draining::{Drain, drain},
     guard::PersistedDocuments,
     http::{AppState, router},
-    key_ring::KeyRing,
     seal::Keys,
-    store::Store,
+    store::{Store, StoreUrl},
 };
 
 /// A report with something of everything, so that there is something to be found.
@@ -43,22 +44,29 @@ const MAX_REPORTS: u32 = 2_000;
 /// Bytes of an answer at the most.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// A server, which is started anew now and then.
+/// A server, which begins anew now and then.
 pub struct Served {
     runtime: Runtime,
     questions: BTreeMap<String, String>,
+    seed: Seed,
     world: Mutex<World>,
 }
 
-/// The router, and what somebody needs to ask it.
-struct World {
-    router: Router,
+/// What each server begins with: a store with an account, and a report.
+struct Seed {
+    directory: TempDir,
+    keys: Keys,
     authorization: String,
-    /// The number of the cluster that is there from the beginning.
+    /// The number of the cluster that reported.
     cluster: i64,
+}
+
+/// A server.
+struct World {
+    store: Store,
+    router: Router,
     reports: u32,
     _drain: Drain,
-    _directory: TempDir,
 }
 
 /// An answer that was read to its end.
@@ -73,15 +81,16 @@ pub(super) fn runtime() -> Runtime {
 }
 
 impl Served {
-    /// A server with an account, of which one report is known.
+    /// A server with an account, to which one cluster reported.
     ///
     /// # Panics
     /// When there is no place for its store.
     #[must_use]
     pub fn start() -> Self {
         let runtime = runtime();
-        let world = runtime.block_on(World::start());
-        Self { runtime, questions: questions(), world: Mutex::new(world) }
+        let seed = runtime.block_on(Seed::make());
+        let world = runtime.block_on(World::start(&seed));
+        Self { runtime, questions: questions(), seed, world: Mutex::new(world) }
     }
 
     pub(super) fn coiled(&self, bytes: &[u8]) {
@@ -129,21 +138,27 @@ impl Served {
         // What was stored is there to be read. One question each time, or nothing else would be done.
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
-        let of_clusters: Vec<&String> =
-            self.questions.iter().filter(|(name, _)| name.starts_with("Cluster.")).map(|(_, text)| text).collect();
-        let question = of_clusters[usize::try_from(hasher.finish() % of_clusters.len() as u64).expect("an index")];
+        let of_clusters: Vec<&String> = self
+            .questions
+            .iter()
+            .filter(|(name, _)| name.starts_with("Cluster."))
+            .map(|(_, text)| text)
+            .collect();
+        let question =
+            of_clusters[usize::try_from(hasher.finish() % of_clusters.len() as u64).expect("an index")];
         self.query(question, Map::new(), acknowledgement["cluster_id"].as_i64());
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         world.reports += 1;
         if world.reports >= MAX_REPORTS {
-            *world = self.runtime.block_on(World::start());
+            self.runtime.block_on(world.store.clone().close());
+            *world = self.runtime.block_on(World::start(&self.seed));
         }
     }
 
     /// Asks a question of the schema, by default about the cluster that is always there.
     fn query(&self, question: &str, mut variables: Map<String, Value>, cluster: Option<i64>) {
-        let cluster = cluster.unwrap_or_else(|| self.world.lock().unwrap_or_else(PoisonError::into_inner).cluster);
         if question.contains("$parent") {
+            let cluster = cluster.unwrap_or(self.seed.cluster);
             variables.entry("parent").or_insert_with(|| cluster.to_string().into());
         }
         let body = json!({ "query": question, "variables": variables });
@@ -154,62 +169,80 @@ impl Served {
         let answer = answer.json();
         for error in answer["errors"].as_array().into_iter().flatten() {
             let code = error["extensions"]["code"].as_str().unwrap_or_default();
-            let is_ours = ["", "INTERNAL_SERVER_ERROR", "UNAVAILABLE", "GRAPHQL_VALIDATION_FAILED"].contains(&code);
+            let is_ours =
+                ["", "INTERNAL_SERVER_ERROR", "UNAVAILABLE", "GRAPHQL_VALIDATION_FAILED"].contains(&code);
             assert!(!is_ours, "{error} for {question}");
         }
     }
 
     fn ask(&self, request: request::Builder, body: Vec<u8>) -> Answer {
         let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        self.runtime.block_on(world.ask(request, body))
+        self.runtime
+            .block_on(world.ask(request.header(header::AUTHORIZATION, &self.seed.authorization), body))
     }
 }
 
-impl World {
-    async fn start() -> Self {
+impl Seed {
+    async fn make() -> Self {
         let directory = TempDir::new().expect("a directory");
-        let url = format!("sqlite://{}?mode=rwc", directory.path().join("galvo.db").display());
-        let url = url.parse().expect("an address");
+        let path = directory.path().join("seed.db");
+        let (url, keys) = (url(&path), Keys::generate());
         Store::migrate(&url).await.expect("a schema");
-        let store = Store::connect(&url, 1, KeyRing::from(Keys::generate())).await.expect("a store");
+        let store = Store::connect(&url, 1, keys.clone()).await.expect("a store");
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        store.system().record_key(store.keys().keys().primary(), clock.timestamp()).await.expect("a key");
-        let accounts = Accounts::new(store.system(), Arc::clone(&clock));
+        store.system().record_key(keys.primary(), clock.timestamp()).await.expect("a key");
+        let accounts = Accounts::new(store.system(), clock);
         let name = "fuzz".parse().expect("a short name");
         accounts.create_account(&name).await.expect("an account");
         let grant = Grant { role: Role::Owner, ends_at: None };
         accounts.create_user(&name, &name, grant).await.expect("a user");
         let scopes = [Scope::Ingest, Scope::Read, Scope::Admin];
         let token = accounts.create_token(&name, &name, &scopes, String::new(), None).await.expect("a token");
+        let authorization = format!("Bearer {}", token.reveal());
+        let world = World::of(store.clone());
+        let request = Request::post("/api/v1/reports").header(header::CONTENT_TYPE, "application/json");
+        let answer = world.ask(request.header(header::AUTHORIZATION, &authorization), REPORT.to_vec()).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
+        let cluster = answer.json()["cluster_id"].as_i64().expect("a number");
+        // What it has written ahead is in the file itself then.
+        store.close().await;
+        Self { directory, keys, authorization, cluster }
+    }
+}
+
+impl World {
+    async fn start(seed: &Seed) -> Self {
+        let path = seed.directory.path().join("galvo.db");
+        for ending in ["-wal", "-shm"] {
+            let beside = path.with_extension(format!("db{ending}"));
+            if beside.exists() {
+                fs::remove_file(beside).expect("a file that goes");
+            }
+        }
+        fs::copy(seed.directory.path().join("seed.db"), &path).expect("a copy");
+        Self::of(Store::connect(&url(&path), 1, seed.keys.clone()).await.expect("a store"))
+    }
+
+    fn of(store: Store) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let authenticator = Authenticator::new(store.system(), Arc::clone(&clock));
         let (drain, draining) = drain();
-        let state =
-            AppState::new(store, authenticator, PersistedDocuments::default(), clock, &settings(), draining);
-        let mut world = Self {
-            router: router(state),
-            authorization: format!("Bearer {}", token.reveal()),
-            cluster: 0,
-            reports: 0,
-            _drain: drain,
-            _directory: directory,
-        };
-        let request = Request::post("/api/v1/reports").header(header::CONTENT_TYPE, "application/json");
-        let answer = world.ask(request, REPORT.to_vec()).await;
-        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
-        world.cluster = answer.json()["cluster_id"].as_i64().expect("a number");
-        world
+        let documents = PersistedDocuments::default();
+        let state = AppState::new(store.clone(), authenticator, documents, clock, &settings(), draining);
+        Self { store, router: router(state), reports: 0, _drain: drain }
     }
 
     async fn ask(&self, request: request::Builder, body: Vec<u8>) -> Answer {
-        let request = request.header(header::AUTHORIZATION, &self.authorization);
-        let Ok(request) = request.body(Body::from(body)) else {
-            return Answer { status: StatusCode::BAD_REQUEST, body: b"{\"code\":\"\",\"message\":\"\"}".to_vec() };
-        };
+        let request = request.body(Body::from(body)).expect("a request");
         let Ok(response) = self.router.clone().oneshot(request).await;
         let status = response.status();
         let body = to_bytes(response.into_body(), MAX_ANSWER).await.expect("an answer that ends");
         Answer { status, body: body.into() }
     }
+}
+
+fn url(path: &Path) -> StoreUrl {
+    format!("sqlite://{}?mode=rwc", path.display()).parse().expect("an address")
 }
 
 impl Answer {

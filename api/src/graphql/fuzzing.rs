@@ -13,8 +13,9 @@ use crate::{
     },
     store::{
         AlertDeliverySort, AlertRuleSort, AlertSort, ApiTokenSort, AuditSort, ClientSort, ClusterSort,
-        ClusterSortBy, ComputationSort, ErrorGroupSort, ErrorSort, EventSort, FlagSort, InvitationSort, LogSort,
-        MemberSort, PerformanceReportSort, SpanSort, TaskGroupSort, ThreadChangeSort, WorkerSort, page::Sort,
+        ClusterSortBy, ComputationSort, ErrorGroupSort, ErrorSort, EventSort, FlagSort, InvitationSort,
+        LogSort, MemberSort, PerformanceReportSort, SpanSort, TaskGroupSort, ThreadChangeSort, WorkerSort,
+        page::Sort,
     },
 };
 

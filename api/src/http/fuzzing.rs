@@ -12,8 +12,8 @@ use serde::{
     de::{DeserializeOwned, MapAccess, SeqAccess, Visitor},
 };
 
-pub(crate) use super::{coiled::fuzzing::performance_report, socket::fuzzing::socket};
 use super::{body::announced, problem::Problem, report::LIMITS, surrogate::replace_lone_surrogates};
+pub(crate) use super::{coiled::fuzzing::performance_report, socket::fuzzing::socket};
 use crate::{
     domain::{
         bounded::{Digest, Misplaced},
@@ -50,15 +50,21 @@ fn read<T: DeserializeOwned + fmt::Debug + Send + 'static>(
     bytes: &[u8],
     check: fn(&T) -> Result<(), Misplaced>,
 ) -> Result<T, Problem> {
-    let read = |bytes: Vec<u8>, gzip| wait(async move {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if gzip {
-            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        }
-        let announced = announced(&headers, LIMITS)?;
-        announced.receive(Body::from(bytes), Duration::from_secs(60)).await?.parse_checked::<T>(check).await
-    });
+    let read = |bytes: Vec<u8>, gzip| {
+        wait(async move {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            if gzip {
+                headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            }
+            let announced = announced(&headers, LIMITS)?;
+            announced
+                .receive(Body::from(bytes), Duration::from_secs(60))
+                .await?
+                .parse_checked::<T>(check)
+                .await
+        })
+    };
     if bytes.starts_with(GZIP) {
         let read = read(bytes.to_vec(), true);
         if let Err(problem) = &read {
@@ -69,9 +75,12 @@ fn read<T: DeserializeOwned + fmt::Debug + Send + 'static>(
     let plain = read(bytes.to_vec(), false);
     let packed = read(packed(bytes), true);
     match (&plain, &packed) {
-        (Ok(one), Ok(other)) => assert_eq!(format!("{one:?}"), format!("{other:?}"), "the encoding makes no difference"),
+        (Ok(one), Ok(other)) => {
+            assert_eq!(format!("{one:?}"), format!("{other:?}"), "the encoding makes no difference")
+        }
         (Err(one), Err(other)) => {
-            let told = |problem: &Problem| (problem.message().to_owned(), problem.pointer().map(str::to_owned));
+            let told =
+                |problem: &Problem| (problem.message().to_owned(), problem.pointer().map(str::to_owned));
             assert_eq!(told(one), told(other), "the encoding makes no difference");
             is_told(one);
             is_there(one, bytes);
@@ -97,7 +106,9 @@ fn is_told(problem: &Problem) {
 /// What the pointer names is in the body, or is missing in an object that is.
 fn is_there(problem: &Problem, bytes: &[u8]) {
     let json = replace_lone_surrogates(bytes);
-    let (Some(pointer), Ok(tree)) = (problem.pointer(), serde_json::from_slice::<Tree>(&json)) else { return };
+    let (Some(pointer), Ok(tree)) = (problem.pointer(), serde_json::from_slice::<Tree>(&json)) else {
+        return;
+    };
     // What is longer was cut.
     if pointer.ends_with('…') {
         return;
@@ -107,7 +118,10 @@ fn is_there(problem: &Problem, bytes: &[u8]) {
     let is_missing = problem.message().starts_with("missing field");
     let (last, parents) = steps.split_last().map_or((None, &[][..]), |(last, parents)| (Some(last), parents));
     let found = if is_missing {
-        tree.has(parents, |tree| matches!(tree, Tree::Object(fields) if fields.iter().all(|(name, _)| Some(name) != last)))
+        tree.has(
+            parents,
+            |tree| matches!(tree, Tree::Object(fields) if fields.iter().all(|(name, _)| Some(name) != last)),
+        )
     } else {
         tree.has(&steps, |_| true)
     };
@@ -127,9 +141,9 @@ impl Tree {
         let Some((step, rest)) = steps.split_first() else { return fits(self) };
         match self {
             Self::Object(fields) => fields.iter().any(|(name, below)| name == step && below.has(rest, fits)),
-            Self::Array(items) => {
-                step.parse::<usize>().is_ok_and(|place| items.get(place).is_some_and(|below| below.has(rest, fits)))
-            }
+            Self::Array(items) => step
+                .parse::<usize>()
+                .is_ok_and(|place| items.get(place).is_some_and(|below| below.has(rest, fits))),
             Self::Leaf => false,
         }
     }

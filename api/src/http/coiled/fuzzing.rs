@@ -1,5 +1,7 @@
 //! What holds of performance reports whatever a form holds.
 
+use std::future::ready;
+
 use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, HeaderValue, header},
@@ -41,14 +43,18 @@ const BOUNDARY: &str = "a-boundary-that-nobody-guesses";
 
 fn received(media_type: HeaderValue, body: &[u8], at_once: usize) -> Result<Received<Vec<u8>>, Problem> {
     let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, media_type)]);
-    let chunks: Vec<_> = body.chunks(at_once).map(|chunk| Ok::<_, std::io::Error>(Bytes::copy_from_slice(chunk))).collect();
+    let chunks: Vec<_> =
+        body.chunks(at_once).map(|chunk| Ok::<_, std::io::Error>(Bytes::copy_from_slice(chunk))).collect();
     let body = Body::from_stream(stream::iter(chunks));
-    wait(receive(&headers, body, async |_, piece| piece))
+    wait(receive(&headers, body, |_, piece| ready(piece)))
 }
 
 fn fits(Received { name, size, pieces }: &Received<Vec<u8>>) {
     assert!((1..=MAX_NAME).contains(&name.chars().count()), "{name:?}");
-    assert!(!name.contains(|character: char| character.is_control() || matches!(character, '/' | '\\')), "{name:?}");
+    assert!(
+        !name.contains(|character: char| character.is_control() || matches!(character, '/' | '\\')),
+        "{name:?}"
+    );
     assert_eq!(pieces.iter().map(Vec::len).sum::<usize>() as u64, *size);
     let mut full = pieces.iter().rev().skip(1);
     assert!(full.all(|piece| piece.len() == PIECE) && pieces.iter().all(|piece| !piece.is_empty()));

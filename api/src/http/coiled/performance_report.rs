@@ -135,7 +135,7 @@ pub(super) async fn store(asked: Asked, headers: HeaderMap, body: Body) -> Resul
         Problem::unavailable("too many performance reports are being stored, try again later")
     })?;
     let id = PerformanceReportId(Uuid::now_v7());
-    let seal = async |position, piece| sealed(&asked.store, id, position, piece).await;
+    let seal = |position, piece| sealed(asked.store.clone(), id, position, piece);
     let received = tokio::time::timeout(PATIENCE * state.patience.body, receive(&headers, body, seal));
     let Received { name, size, pieces } = received.await.map_err(|_| Problem::timeout())??;
     state.report_budget.overdraw(asked.taker(), size);
@@ -171,11 +171,11 @@ pub(super) struct Received<Piece> {
 }
 
 /// Takes a report in, and seals it as it comes: each piece with its place.
-pub(super) async fn receive<Piece>(
+pub(super) async fn receive<Sealing: Future>(
     headers: &HeaderMap,
     body: Body,
-    seal: impl AsyncFn(usize, Vec<u8>) -> Piece,
-) -> Result<Received<Piece>, Problem> {
+    seal: impl Fn(usize, Vec<u8>) -> Sealing,
+) -> Result<Received<Sealing::Output>, Problem> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let boundary = multer::parse_boundary(content_type.unwrap_or_default())
         .map_err(|_| Problem::unsupported_media_type("the Content-Type must be multipart/form-data"))?;
@@ -207,8 +207,8 @@ pub(super) async fn receive<Piece>(
 }
 
 /// Encrypts a piece, on a thread where it may take its time.
-async fn sealed(store: &AccountStore, id: PerformanceReportId, position: usize, piece: Vec<u8>) -> Sealed {
-    let (store, position) = (store.clone(), i64::try_from(position).unwrap_or(i64::MAX));
+async fn sealed(store: AccountStore, id: PerformanceReportId, position: usize, piece: Vec<u8>) -> Sealed {
+    let position = i64::try_from(position).unwrap_or(i64::MAX);
     blocking(move || store.seal_performance_report_piece(id, position, &piece)).await
 }
 
