@@ -71,7 +71,7 @@ if $has_rust; then
 fi
 if [[ " ${targets[*]} " == *" importer "* ]]; then
   python=$(find_python 11)
-  python=$(python_env fuzz "$python" -r tests/dask/requirements-newest.txt -r fuzz/requirements.txt -e ./python)
+  python=$(python_env fuzz "$python" -r fuzz/requirements.txt -e ./python)
 fi
 
 clean_up_at_exit
