@@ -22,6 +22,7 @@ mod graphql;
 mod health;
 mod landing;
 mod media_type;
+mod named;
 mod oidc;
 mod operation;
 mod page;
