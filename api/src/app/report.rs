@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use entity::{
@@ -28,6 +29,9 @@ use crate::{
 
 /// The longest time between reports the server ever asks for, in seconds.
 const MAX_INTERVAL_SECONDS: f64 = 600.0;
+
+/// How long storing a report may take. Reporters do not wait for that long, and send it again.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How often an identifier is drawn for a new cluster; one in 4,096 collides, and only within a millisecond.
 const IDENTIFIER_DRAWS: u32 = 8;
@@ -83,7 +87,7 @@ impl Reports {
                 let (reports, part, expected) = (reports.clone(), Arc::clone(&part), expected.clone());
                 Box::pin(async move { reports.record_all(&store, user, &part, &expected).await })
             };
-            match store.write(write).await? {
+            match store.write_within(PATIENCE, write).await? {
                 Outcome::Stored(before) => break before,
                 Outcome::Unexpected(now) => {
                     self.expect(viewer.account_id(), &now);

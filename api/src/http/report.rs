@@ -7,7 +7,6 @@ use axum::{
     http::HeaderMap,
     response::{IntoResponse, Response},
 };
-use entity::api_token::Scope;
 use governor::clock::{Clock, DefaultClock};
 
 use super::{
@@ -59,7 +58,7 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let viewer = state.viewer(&headers, Scope::Ingest).await?;
+    let viewer = state.reporter(&headers).await?;
     let taker = Taker::new(viewer.limit_key(), origin.address);
     let outcome = take(&state, &viewer, taker, &headers, body).await;
     Ok(state.report_budget.tell(taker, outcome.map(Json).into_response()))
@@ -80,10 +79,7 @@ async fn take(
     let received = body::announced(headers, LIMITS)?.receive(body, state.patience.body).await?;
     state.report_budget.overdraw(taker, received.size());
     // Taken when all is there, or those who send slowly would keep the places.
-    let _place = state
-        .reports_under_way
-        .try_acquire()
-        .map_err(|_| Problem::unavailable("too many reports are being stored, try again later"))?;
+    let _place = state.reports_under_way.try_acquire().map_err(|_| Problem::too_many_reports())?;
     let report: Report = received.parse_checked(Report::check).await?;
     if report.links() > MAX_LINKS {
         return Err(Problem::too_much(format!(

@@ -19,15 +19,21 @@ use crate::{
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
     live::{Live, Pass},
-    store::{AccountStore, Store, SystemStore},
+    store::{AccountStore, Store, StoreError, SystemStore},
 };
 
 /// A token may send reports of this many seconds at once, since clusters started together report together.
 const BURST_SECONDS: u32 = 10;
 
+/// How long finding out who asks may take. It is a statement or two, and before them, now and then, the keys of an issuer.
+const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(8);
+
 /// Reports that are read and stored at one time, at the most; more are told to come back. What waits for the
-/// store is held in memory.
-const MAX_REPORTS_UNDER_WAY: usize = 64;
+/// store is held in memory, and waits for as long as those before it take: these are as many as the store is busy with.
+const MAX_REPORTS_UNDER_WAY: usize = 32;
+
+/// Senders of reports that are looked up at one time, at the most.
+const MAX_REPORTERS_SIGNING_IN: usize = 32;
 
 /// Performance reports that are taken in at one time, at the most. Of each up to 50 MiB are held until they are stored.
 const MAX_PERFORMANCE_REPORTS_UNDER_WAY: usize = 2;
@@ -52,6 +58,7 @@ pub struct AppState {
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
     pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
+    pub(super) reporters_signing_in: Arc<tokio::sync::Semaphore>,
     pub(super) performance_reports_under_way: Arc<tokio::sync::Semaphore>,
     pub(super) proxies: Arc<Proxies>,
     pub(super) cors_origins: Arc<[HeaderValue]>,
@@ -121,6 +128,7 @@ impl AppState {
                 .zip(config.public_url.as_ref())
                 .map(|(oidc, public)| Arc::new(OidcProvider::new(oidc, public))),
             reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
+            reporters_signing_in: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTERS_SIGNING_IN)),
             performance_reports_under_way: Arc::new(tokio::sync::Semaphore::new(
                 MAX_PERFORMANCE_REPORTS_UNDER_WAY,
             )),
@@ -136,6 +144,16 @@ impl AppState {
     #[must_use]
     pub fn live(&self) -> &Live {
         &self.live
+    }
+
+    /// The viewer behind a report. One that could not be stored now is refused before anything is asked of the store, which has enough
+    /// to do then: what is refused must cost next to nothing, or refusing would be the load.
+    pub(super) async fn reporter(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
+        if self.reports_under_way.available_permits() == 0 {
+            return Err(Problem::too_many_reports());
+        }
+        let _place = self.reporters_signing_in.try_acquire().map_err(|_| Problem::too_many_reports())?;
+        self.viewer(headers, Scope::Ingest).await
     }
 
     /// The viewer behind a request, if the credentials are for `scope`.
@@ -184,6 +202,11 @@ impl AppState {
 
     /// The viewer behind credentials, whatever they are for.
     pub(super) async fn signed_in_with(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
+        let signed_in = self.store.within(SIGN_IN_TIMEOUT, self.look_up(credentials)).await;
+        signed_in.unwrap_or_else(|| Err(AuthError::Store(StoreError::silent())))
+    }
+
+    async fn look_up(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
         let Credentials { authorization, account, session } = credentials;
         let (authorization, account) = (authorization.as_deref(), account.as_deref());
         // Where there are credentials the cookie does not count: not even when they are wrong.

@@ -1,0 +1,92 @@
+"""Clocks jump: the server's, by hours, under load; those of schedulers are wrong from the beginning or jump, too."""
+
+import time
+from datetime import datetime
+from pathlib import Path
+
+from processes import wait_until
+from subscribers import assert_right, watch
+
+HOUR = 3600.0
+
+
+def library():
+    """What shows a process another time than the machine's."""
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    assert found, "libfaketime is missing: scripts/test.sh installs it"
+    return found[0]
+
+
+class Clock:
+    """The server's clock, set by so many seconds against the machine's."""
+
+    def __init__(self, directory):
+        self._file = directory / "clock"
+        self.offset = 0.0
+        self.set(0)
+        self.environment = {
+            "LD_PRELOAD": str(library()),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            # Nothing sets that one.
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def set(self, offset):
+        self.offset = offset
+        new = self._file.with_suffix(".new")
+        new.write_text(f"{offset:+}\n")
+        new.replace(self._file)
+
+
+class Jumping:
+    """A scheduler's clock that somebody corrects now and then."""
+
+    def __init__(self, dice):
+        self._dice = dice
+
+    def __call__(self):
+        return time.time() + self._dice.choice((0.0, 0.0, 0.0, 30.0, -45.0))
+
+
+def last_seen(server):
+    query = "{ viewer { account { clusters(first: 100) { nodes { lastSeenAt state } } } } }"
+    nodes = server.query(query)["viewer"]["account"]["clusters"]["nodes"]
+    return [(datetime.fromisoformat(n["lastSeenAt"]).timestamp(), n["state"]) for n in nodes]
+
+
+def test_jump(make_server, database_url, make_fleet, tmp_path, outcome, dice):
+    clock = Clock(tmp_path)
+    server = make_server(database_url, environment=clock.environment).start()
+    clocks = (
+        time.time,
+        lambda: time.time() + 5 * HOUR,
+        lambda: time.time() - 30 * HOUR,
+        Jumping(dice),
+    )
+    fleet = make_fleet(server, clocks=clocks)
+    subscriber = watch(server)
+    fleet.wait_for_progress(5)
+    began = time.monotonic()
+    for offset in (2 * HOUR, -3 * HOUR, dice.uniform(-60, 60), 0.0):
+        clock.set(offset)
+        fleet.wait_for_progress(5)
+        shown = time.time() + offset
+
+        def is_shown(shown=shown):
+            return all(abs(at - shown) < 60 for at, _ in last_seen(server))
+
+        wait_until(is_shown, f"the server's clock shows {offset:+.0f} s", 10)
+        time.sleep(1.0)
+    # Longer than between two looks for clusters that are lost.
+    wait_until(lambda: time.monotonic() > began + 12, "it looked for lost clusters", 30)
+    fleet.wait_for_progress(5)
+    fleet.settle()
+    assert {answer.status for answer in fleet.answers()} == {200}
+    assert all(state not in ("LOST", "CLOSED") for _, state in last_seen(server))
+    assert_right(subscriber, server, fleet)
+    subscriber.close()
+    note = "server by +2 h, −3 h and back; schedulers by +5 h, −30 h and to and fro; no report failed"
+    outcome.write("clocks jump", outcome.judge(fleet, server), 0.0, note=note)
+
