@@ -4,6 +4,7 @@ import contextlib
 import json
 import threading
 import time
+from collections import Counter
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
@@ -118,6 +119,7 @@ def assert_right(subscriber, server, fleet, seconds=40.0):
     Returns how long it took.
     """
     began, wrong = time.monotonic(), None
+    schedulers = {r.scheduler.id for r in fleet.reporters}
     sent = sorted(
         (r.scheduler.id, json.dumps(event["data"], sort_keys=True))
         for r in fleet.reporters
@@ -127,11 +129,11 @@ def assert_right(subscriber, server, fleet, seconds=40.0):
         known = states(server)
         stale = {id_: n for id_, n in subscriber.clusters.items() if known.get(id_) != n}
         if not stale and len(subscriber.clusters) == len(known):
-            if sorted(subscriber.events) == sent:
+            heard = sorted(event for event in subscriber.events if event[0] in schedulers)
+            if heard == sent:
                 return time.monotonic() - began
-            wrong = f"{len(subscriber.events)} events were heard of, {len(sent)} were sent"
-            if len(subscriber.events) > len(sent):
-                break
+            lacks, twice = Counter(sent) - Counter(heard), Counter(heard) - Counter(sent)
+            wrong = f"of {len(sent)} events {dict(lacks)} lack, {dict(twice)} are too many"
         else:
             wrong = f"{stale} of {len(known)}, {len(subscriber.clusters)} were heard of"
         time.sleep(0.2)

@@ -60,7 +60,7 @@ def test_open_reports_are_answered(postgres, make_server, make_fleet, outcome):
         session.run("BEGIN")
         session.run("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")
         time.sleep(0.5)  # by now all of them wait for it
-        known = fleet.acknowledged
+        known = len(fleet.answers())
         for reporter in fleet.reporters:
             reporter.pause()
         server.ask_to_stop()
@@ -71,7 +71,9 @@ def test_open_reports_are_answered(postgres, make_server, make_fleet, outcome):
     assert server.process.wait(25) == 0
     took = time.monotonic() - asked
     fleet.pause()
-    assert fleet.acknowledged == known + fleet.size
+    answers = fleet.answers()
+    assert len(answers) == known + fleet.size
+    assert {answer.status for answer in answers} == {200}
     server.start()
     outcome.judge(fleet, server)
     fleet.resume()

@@ -176,10 +176,10 @@ impl Reports {
                 // Behind the lock: what waited for it arrives now.
                 let now = self.clock.timestamp();
                 let arrival = now.timestamp_millis().max(row.changed_at + 1);
-                let (cluster, complete_until) = (row.id, row.complete_until);
+                let (cluster, after, complete_until) = (row.id, row.changed_at, row.complete_until);
                 let row = store.update_cluster(row, now, arrival, report, &accepted).await?;
                 let wanted = wanted(store, &row, Known { kept_until, idle_due_seconds }, now).await?;
-                return Ok(Outcome::Stored(Before { cluster, arrival, complete_until, wanted }));
+                return Ok(Outcome::Stored(Before { cluster, arrival, after, complete_until, wanted }));
             }
             let accepted = store.accepted().await?;
             if accepted != *expected {
@@ -191,6 +191,7 @@ impl Reports {
                 return Ok(Outcome::Stored(Before {
                     cluster: id,
                     arrival: now.timestamp_millis(),
+                    after: NOTHING,
                     complete_until: NOTHING,
                     wanted: Wanted::of(DesiredState::Running),
                 }));
@@ -200,10 +201,12 @@ impl Reports {
     }
 }
 
-/// What was known of the cluster before the report, the report's place among its changes, and what is wanted of it since.
+/// What was known of the cluster before the report, the report's place among its changes and that of the change before, and
+/// what is wanted of it since.
 struct Before {
     cluster: ClusterId,
     arrival: i64,
+    after: i64,
     complete_until: i64,
     wanted: Wanted,
 }
@@ -217,7 +220,8 @@ impl Before {
             | Changed::ERRORS.when(!report.errors.is_empty())
             | Changed::EVENTS.when(!report.events.is_empty())
             | Changed::LOGS.when(!report.logs.is_empty());
-        Notice { cluster: self.cluster, changed, arrival: self.arrival, since: report.oldest() }
+        let (cluster, arrival, after) = (self.cluster, self.arrival, self.after);
+        Notice { cluster, changed, arrival, after, since: report.oldest() }
     }
 }
 

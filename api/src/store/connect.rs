@@ -294,6 +294,17 @@ async fn sqlite(options: &SqliteConnectOptions, connections: u32) -> Result<Data
     let pool = SqlitePoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
+        // Where a disk is full SQLite ends a transaction by itself, and rolling it back fails. The connection would count as being
+        // inside one from then on: the next would be nested in it, and their commits would commit nothing.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                if connection.is_in_transaction() {
+                    // A rollback that was asked for when the transaction was dropped comes before the answer.
+                    connection.ping().await?;
+                }
+                Ok(!connection.is_in_transaction())
+            })
+        })
         .connect_with(options)
         .await
         .map_err(unreachable_database)?;
