@@ -217,11 +217,11 @@ class Reporter(threading.Thread):
     A plugin would wait for longer: it is the server's haste that is measured here.
     """
 
-    def __init__(self, scheduler, port, token, dice, pace):
+    def __init__(self, scheduler, port, token, dice, pace, repeats=0.1):
         super().__init__(daemon=True, name=scheduler.name)
         self.scheduler, self.port = scheduler, port
         self.answers, self.complaints = [], []
-        self._token, self._dice, self._pace = token, dice, pace
+        self._token, self._dice, self._pace, self._repeats = token, dice, pace, repeats
         self._may_send, self._stop_asked = threading.Event(), threading.Event()
         self._resting = threading.Event()
         self._may_send.set()
@@ -239,7 +239,7 @@ class Reporter(threading.Thread):
             if report is None or report.acknowledged or self._dice.random() < 0.5:
                 report = self.scheduler.next_report()
             if self.send(report):
-                if self._dice.random() < 0.1:
+                if self._dice.random() < self._repeats:
                     self.send(report)  # the same again, as after an answer that was lost
                 time.sleep(self._dice.uniform(0.0, 2 * self._pace))
             else:
@@ -311,12 +311,15 @@ class Reporter(threading.Thread):
 
 @dataclass
 class Fleet:
-    """Several reporters at once. ``pace`` is their mean pause between two reports, in seconds."""
+    """Several reporters at once. ``pace`` is their mean pause between two reports, in seconds; that share of reports
+    is sent twice.
+    """
 
     server: object
     dice: random.Random
     size: int = 4
     pace: float = 0.03
+    repeats: float = 0.1
     port: int | None = None
     clocks: tuple = (time.time,)
     reporters: list = field(default_factory=list)
@@ -326,7 +329,8 @@ class Fleet:
             dice = random.Random(self.dice.random())
             scheduler = Scheduler(f"cluster-{number}", dice, self.clocks[number % len(self.clocks)])
             port = self.port or self.server.port
-            self.reporters.append(Reporter(scheduler, port, self.server.token, dice, self.pace))
+            token = self.server.token
+            self.reporters.append(Reporter(scheduler, port, token, dice, self.pace, self.repeats))
         for reporter in self.reporters:
             reporter.start()
         return self

@@ -119,12 +119,13 @@ class Server:
 
 @contextlib.contextmanager
 def probing(server, every=0.25):
-    """Asks for the health all the time; the answers come as lists under their paths."""
+    """Asks for the health all the time; the answers come as lists under their paths, with when they came."""
     stop, heard = threading.Event(), {"/healthz": [], "/readyz": []}
 
     def ask(path):
         while not stop.wait(every):
-            heard[path].append((time.monotonic(), server.probe(path)))
+            health = server.probe(path)
+            heard[path].append((time.monotonic(), health))
 
     threads = [threading.Thread(target=ask, args=(path,), daemon=True) for path in heard]
     for thread in threads:

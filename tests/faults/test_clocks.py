@@ -79,8 +79,8 @@ def test_jump(make_server, database_url, make_fleet, tmp_path, outcome, dice):
         lambda: time.time() - 30 * HOUR,
         Jumping(dice),
     )
-    fleet = make_fleet(server, clocks=clocks)
     subscriber = watch(server)
+    fleet = make_fleet(server, clocks=clocks)
     fleet.wait_for_progress(5)
     began = time.monotonic()
     for offset in (2 * HOUR, -3 * HOUR, dice.uniform(-60, 60), 0.0):

@@ -147,6 +147,9 @@ def test_out_of_connections(postgres, begun, outcome):
 
         with probing(server) as heard:
             wait_until(take_all, "all connections are taken", 60)
+            for _ in range(10):  # some were being opened
+                time.sleep(0.1)
+                wait_until(take_all, "all connections are taken", 60)
             fell = time.monotonic()
             time.sleep(8.0)
             rises = time.monotonic()

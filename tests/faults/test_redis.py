@@ -23,10 +23,10 @@ def test_away(postgres, make_redis, make_wire, make_server, make_fleet, outcome,
     for server in (here, there):
         wait_until(lambda server=server: live(server) == "whole", "Redis is there")
     # What is reported to one is watched at the other.
-    fleet = make_fleet(there)
     subscriber = watch(here)
+    fleet = make_fleet(there)
     fleet.wait_for_progress(5)
-    wait_until(lambda: len(subscriber.clusters) == fleet.size, "clusters are heard of")
+    wait_until(lambda: len(subscriber.clusters) == fleet.size, "clusters are heard of", 30)
 
     fell = time.monotonic()
     if how == "killed":

@@ -13,9 +13,9 @@ def test_rolling(postgres, make_redis, make_wire, make_server, make_fleet, outco
     first = make_server(url, environment=bus).start()
     replicas = [first, make_server(url, environment=bus).start()]
     proxy = make_wire(*(replica.port for replica in replicas), rotate=True)
-    fleet = make_fleet(first, size=6, port=proxy.port)
     subscribers = [watch(first, proxy.port) for _ in range(4)]
     wait_until(lambda: all(s.connections for s in subscribers), "subscribers are there")
+    fleet = make_fleet(first, size=6, port=proxy.port)
     fleet.wait_for_progress(5)
     slowest = 0.0
     turns = round(4 * length)
@@ -54,7 +54,7 @@ def test_rolling(postgres, make_redis, make_wire, make_server, make_fleet, outco
 def test_open_reports_are_answered(postgres, make_server, make_fleet, outcome):
     """What was under way when the server was told to stop is stored and answered."""
     server = make_server(postgres.make_database()).start()
-    fleet = make_fleet(server)
+    fleet = make_fleet(server, repeats=0.0)
     fleet.until_some_moment()
     with postgres.session(database="galvo") as session:
         session.run("BEGIN")

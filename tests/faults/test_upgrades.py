@@ -91,6 +91,7 @@ def test_a_newer_schema_under_load(postgres, make_redis, make_wire, make_server,
     url, bus = postgres.make_database(), {"GALVO_REDIS_URL": redis.url()}
     first = make_server(url, environment=bus).start()
     second = make_server(url, environment=bus).start()
+    second.token = first.token
     proxy = make_wire(first.port, second.port, rotate=True)
     fleet = make_fleet(first, size=6, port=proxy.port)
     fleet.wait_for_progress(5)

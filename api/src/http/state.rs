@@ -28,6 +28,9 @@ const BURST_SECONDS: u32 = 10;
 /// How long finding out who asks may take. It is a statement or two, and before them, now and then, the keys of an issuer.
 const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(8);
 
+/// The same for reporters.
+const REPORTER_SIGN_IN_TIMEOUT: Duration = Duration::from_secs(4);
+
 /// Reports that are read and stored at one time, at the most; more are told to come back. What waits for the
 /// store is held in memory, and waits for as long as those before it take: these are as many as the store is busy with.
 const MAX_REPORTS_UNDER_WAY: usize = 32;
@@ -153,7 +156,9 @@ impl AppState {
             return Err(Problem::too_many_reports());
         }
         let _place = self.reporters_signing_in.try_acquire().map_err(|_| Problem::too_many_reports())?;
-        self.viewer(headers, Scope::Ingest).await
+        // A reporter does not wait for longer.
+        let found = self.store.within(REPORTER_SIGN_IN_TIMEOUT, self.viewer(headers, Scope::Ingest)).await;
+        found.unwrap_or_else(|| Err(StoreError::silent().into()))
     }
 
     /// The viewer behind a request, if the credentials are for `scope`.
