@@ -56,6 +56,7 @@ mod paging;
 mod password;
 mod performance_report;
 mod perimeter;
+mod placement;
 mod plan;
 mod preload;
 mod privacy;
