@@ -12,6 +12,7 @@ import json
 import os
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,11 @@ TARGET = Path(os.environ.get("GALVO_EARLIER", ""))
 
 OTHERS = [
     "{ viewer { account { slug name } user { name } } }",
-    """{ viewer { account { clusters(first: 100, sort: { field: STARTED_AT, direction: ASC }) { nodes {
+    """{ viewer { account { clusters(first: 100) { nodes {
       schedulerId name address startedAt closeReason dropped { computations taskGroups errors }
       workers(first: 10) { nodes { name address host threads memoryLimit startedAt } }
       functions { prefix tasks } } } } } }""",
-    """{ viewer { account { errorGroups(first: 100) { nodes { type message occurrences } } } } }""",
+    """{ viewer { account { errorGroups(first: 100) { nodes { type title origin firstSeenAt lastSeenAt status } } } } }""",
 ]
 
 
@@ -62,6 +63,7 @@ def test_make(store, server, make_fleet, outcome, postgres, tmp_path, database_u
     says = json.loads(said.read_text()) if said.exists() else {"answers": {}, "tokens": {}}
     says["answers"][store] = answers
     says["tokens"][store] = server.token
+    says["made_at"] = time.time()
     server.stop()
     if store == "sqlite":
         with contextlib.closing(sqlite3.connect(tmp_path / "galvo.db")) as connection:
