@@ -111,6 +111,13 @@ catch_up
 # Most of their time is spent waiting for intervals to pass; each worker has a server of its own.
 step "end-to-end tests with real Dask" \
   runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -n "$(($(nproc) + 1))" --dist loadfile tests/dask
+command -v redis-server >/dev/null || install_packages redis-server
+compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || install_packages faketime
+# They mostly wait for outages to pass; what is measured under load comes last, alone.
+step "what goes wrong: processes killed, databases and networks away" \
+  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -n 3 --dist load -m "not alone" tests/faults
+step "what goes wrong: more load than the server takes" \
+  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -m alone tests/faults
 
 result=passed
 verdict || result=failed

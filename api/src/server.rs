@@ -229,6 +229,7 @@ impl Server {
         if let Err(error) = token_uses.write_down().await {
             tracing::warn!(error = %Chain(&error), "when tokens were last used was not written down");
         }
+        store.bus().close().await;
         store.close().await;
         ended.map_err(ServerError::Serve)
     }

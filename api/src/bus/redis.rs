@@ -16,7 +16,7 @@ use std::{
 };
 
 use entity::ids::{AccountId, ClusterId};
-use futures::StreamExt;
+use futures::{StreamExt, future::BoxFuture};
 use redis::{Client, IntoConnectionInfo, RedisError, aio::MultiplexedConnection};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -125,6 +125,10 @@ struct Shared {
     waiting: Mutex<Waiting>,
     called: Notify,
     metrics: BusMetrics,
+    /// Whether this server ends.
+    closing: AtomicBool,
+    /// Told once all is published then.
+    closed: Notify,
 }
 
 impl fmt::Debug for Shared {
@@ -148,6 +152,9 @@ struct News {
     /// The number of the cluster, what changed, its arrival, and since when.
     #[serde(default)]
     clusters: Vec<(i64, u16, i64, Option<i64>)>,
+    /// The places of the changes before, in the same order. Servers of other releases may not tell them, nor know them.
+    #[serde(default)]
+    after: Vec<i64>,
     #[serde(default)]
     access: bool,
     #[serde(default)]
@@ -178,6 +185,8 @@ impl Redis {
             waiting: Mutex::default(),
             called: Notify::new(),
             metrics,
+            closing: AtomicBool::new(false),
+            closed: Notify::new(),
         });
         let task = tokio::spawn(connect_again_and_again(Arc::clone(&shared), url.0.clone()));
         Self { shared, task: task.abort_handle() }
@@ -217,8 +226,22 @@ impl Bus for Redis {
         self.shared.local.watch(account, what)
     }
 
+    fn look_again(&self, account: AccountId) {
+        self.shared.local.publish_gap(account);
+    }
+
     fn is_whole(&self) -> bool {
         self.shared.whole.load(Ordering::Acquire)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if self.is_whole() {
+                self.shared.closing.store(true, Ordering::Release);
+                self.shared.called.notify_one();
+                let _ = timeout(PATIENCE, self.shared.closed.notified()).await;
+            }
+        })
     }
 }
 
@@ -242,8 +265,10 @@ impl Shared {
         let waiting = mem::take(&mut *self.waiting());
         let mut news: BTreeMap<AccountId, News> = BTreeMap::new();
         for ((account, cluster), notice) in waiting.clusters {
-            let Notice { changed, arrival, since, .. } = notice;
-            news.entry(account).or_default().clusters.push((cluster.0, changed.bits(), arrival, since));
+            let Notice { changed, arrival, after, since, .. } = notice;
+            let news = news.entry(account).or_default();
+            news.clusters.push((cluster.0, changed.bits(), arrival, since));
+            news.after.push(after);
         }
         for account in waiting.access {
             news.entry(account).or_default().access = true;
@@ -263,9 +288,11 @@ impl Shared {
             return;
         }
         self.metrics.received();
-        for (cluster, changed, arrival, since) in news.clusters {
+        for (index, (cluster, changed, arrival, since)) in news.clusters.into_iter().enumerate() {
             let (cluster, changed) = (ClusterId(cluster), Changed::of_bits(changed));
-            self.local.publish(account, Notice { cluster, changed, arrival, since });
+            // Where it is not told, something may have been missed.
+            let after = news.after.get(index).copied().unwrap_or(arrival);
+            self.local.publish(account, Notice { cluster, changed, arrival, after, since });
         }
         if news.access {
             self.local.publish_access(account);
@@ -338,17 +365,24 @@ impl Session<'_> {
                 }
                 () = shared.local.accounts_changed() => {}
                 () = shared.called.notified() => {
+                    let closing = shared.closing.load(Ordering::Acquire);
                     let messages = shared.messages();
                     let count = messages.len();
                     session.publish(messages).await?;
                     shared.metrics.published(count);
+                    if closing {
+                        shared.closed.notify_one();
+                    }
                     sleep(GATHERED).await;
                 }
                 _ = says.tick() => {
                     if session.heard.elapsed() > SILENT {
                         return Err(silent());
                     }
-                    session.forget_the_silent();
+                    if session.forget_the_silent() {
+                        // What one that is gone changed last, it may not have told.
+                        shared.local.publish_gaps(&watched);
+                    }
                     if begun.elapsed() > SILENT {
                         shared.unsure.store(false, Ordering::Release);
                     }
@@ -410,12 +444,15 @@ impl Session<'_> {
         asks
     }
 
-    fn forget_the_silent(&mut self) {
+    /// Returns whether there were any.
+    fn forget_the_silent(&mut self) -> bool {
         let before = self.others.len();
         self.others.retain(|_, (_, said)| said.elapsed() < SILENT);
-        if self.others.len() < before {
+        let some = self.others.len() < before;
+        if some {
             self.tell_elsewhere();
         }
+        some
     }
 
     fn tell_elsewhere(&self) {

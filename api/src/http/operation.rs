@@ -236,9 +236,8 @@ async fn carry_out(
     let caller = Caller { viewer, origin, rate_limit: left, now: state.clock.now() };
     let run = Box::pin(async move { schema.execute(request, caller, &store).await });
     let response = if is_query {
-        tokio::time::timeout(state.query_timeout, unharmed(run))
-            .await
-            .map_err(|_| Problem::deadline(state.query_timeout))?
+        let answered = state.store.within(state.query_timeout, unharmed(run)).await;
+        answered.ok_or_else(|| Problem::deadline(state.query_timeout))?
     } else {
         // A client that hangs up must not leave a change half made.
         let run = tokio::spawn(unharmed(run.in_current_span()));

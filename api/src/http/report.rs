@@ -9,7 +9,6 @@ use axum::{
     http::HeaderMap,
     response::{IntoResponse, Response},
 };
-use entity::api_token::Scope;
 use governor::clock::{Clock, DefaultClock};
 
 use super::{
@@ -62,7 +61,7 @@ pub(super) async fn post(
     body: Body,
 ) -> Response {
     let arrival = state.metrics.reports.arrive();
-    let (taker, outcome) = match state.viewer(&headers, Scope::Ingest).await {
+    let (taker, outcome) = match state.reporter(&headers).await {
         Ok(viewer) => {
             let taker = Taker::new(viewer.limit_key(), origin.address);
             (Some(taker), take(&state, &viewer, taker, &headers, body).await)
@@ -94,10 +93,7 @@ async fn take(
     state.report_budget.overdraw(taker, received.size());
     state.metrics.reports.received(received.size());
     // Taken when all is there, or those who send slowly would keep the places.
-    let _place = state
-        .reports_under_way
-        .try_acquire()
-        .map_err(|_| Problem::unavailable("too many reports are being stored, try again later"))?;
+    let _place = state.reports_under_way.try_acquire().map_err(|_| Problem::too_many_reports())?;
     let report: Report = received.parse_checked(Report::check).await?;
     if report.links() > MAX_LINKS {
         return Err(Problem::too_much(format!(

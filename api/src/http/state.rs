@@ -21,15 +21,24 @@ use crate::{
     guard::{Guard, PersistedDocuments},
     live::{Live, Pass},
     metrics::Metrics,
-    store::{AccountStore, Store, SystemStore},
+    store::{AccountStore, Store, StoreError, SystemStore},
 };
 
 /// A token may send reports of this many seconds at once, since clusters started together report together.
 const BURST_SECONDS: u32 = 10;
 
+/// How long finding out who asks may take. It is a statement or two, and before them, now and then, the keys of an issuer.
+const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// The same for reporters.
+const REPORTER_SIGN_IN_TIMEOUT: Duration = Duration::from_secs(4);
+
 /// Reports that are read and stored at one time, at the most; more are told to come back. What waits for the
-/// store is held in memory.
-const MAX_REPORTS_UNDER_WAY: usize = 64;
+/// store is held in memory, and waits for as long as those before it take: these are as many as the store is busy with.
+const MAX_REPORTS_UNDER_WAY: usize = 32;
+
+/// Senders of reports that are looked up at one time, at the most.
+const MAX_REPORTERS_SIGNING_IN: usize = 32;
 
 /// Performance reports that are taken in at one time, at the most. Of each up to 50 MiB are held until they are stored.
 const MAX_PERFORMANCE_REPORTS_UNDER_WAY: usize = 2;
@@ -57,6 +66,7 @@ pub struct Parts {
     pub(super) client_spans: ClientSpans,
     pub(super) report_quota: DefaultKeyedRateLimiter<LimitKey>,
     pub(super) reports_under_way: Semaphore,
+    pub(super) reporters_signing_in: Semaphore,
     pub(super) performance_reports_under_way: Semaphore,
     pub(super) proxies: Arc<Proxies>,
     pub(super) cors_origins: Arc<[HeaderValue]>,
@@ -139,6 +149,7 @@ impl AppState {
                 .zip(config.public_url.as_ref())
                 .map(|(oidc, public)| OidcProvider::new(oidc, public)),
             reports_under_way: Semaphore::new(MAX_REPORTS_UNDER_WAY),
+            reporters_signing_in: Semaphore::new(MAX_REPORTERS_SIGNING_IN),
             performance_reports_under_way: Semaphore::new(MAX_PERFORMANCE_REPORTS_UNDER_WAY),
             cors_origins: config.perimeter.cors_origins.clone().into(),
             proxies: Arc::new(config.perimeter.proxies.clone()),
@@ -154,6 +165,18 @@ impl AppState {
     #[must_use]
     pub fn live(&self) -> &Live {
         &self.live
+    }
+
+    /// The viewer behind a report. One that could not be stored now is refused before anything is asked of the store, which has enough
+    /// to do then: what is refused must cost next to nothing, or refusing would be the load.
+    pub(super) async fn reporter(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
+        if self.reports_under_way.available_permits() == 0 {
+            return Err(Problem::too_many_reports());
+        }
+        let _place = self.reporters_signing_in.try_acquire().map_err(|_| Problem::too_many_reports())?;
+        // A reporter does not wait for longer.
+        let found = self.store.within(REPORTER_SIGN_IN_TIMEOUT, self.viewer(headers, Scope::Ingest)).await;
+        found.unwrap_or_else(|| Err(StoreError::silent().into()))
     }
 
     /// The viewer behind a request, if the credentials are for `scope`.
@@ -202,6 +225,11 @@ impl AppState {
 
     /// The viewer behind credentials, whatever they are for.
     pub(super) async fn signed_in_with(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
+        let signed_in = self.store.within(SIGN_IN_TIMEOUT, self.look_up(credentials)).await;
+        signed_in.unwrap_or_else(|| Err(AuthError::Store(StoreError::silent())))
+    }
+
+    async fn look_up(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
         let Credentials { authorization, account, session } = credentials;
         let (authorization, account) = (authorization.as_deref(), account.as_deref());
         // Where there are credentials the cookie does not count: not even when they are wrong.

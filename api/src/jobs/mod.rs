@@ -20,7 +20,11 @@ use std::{
 
 use entity::Timestamp;
 use futures::future::BoxFuture;
-use tokio::{sync::watch, task::JoinHandle, time::Instant};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 
 use self::reencryption::Walk;
 use crate::{
@@ -38,6 +42,9 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// Between rounds when a job has more to do.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a round may take. One that waits for an answer of a database that was cut off would never end.
+const ROUND: Duration = Duration::from_mins(10);
 
 /// Between pieces of work within a job, so that reports come in between.
 const BREATH: Duration = Duration::from_millis(20);
@@ -205,7 +212,17 @@ impl Jobs {
         let stop = self.stop.clone();
         let task = tokio::spawn(async move {
             loop {
-                let round = self.round(Which::Due).await;
+                // Also where nobody asks for the readiness it is found out now and then which connections are dead.
+                if let Err(error) = self.system().ping().await {
+                    tracing::debug!(error = %Chain(&error), "the store does not answer");
+                }
+                let round = timeout(ROUND, self.round(Which::Due)).await.unwrap_or_else(|_| {
+                    tracing::warn!(
+                        seconds = ROUND.as_secs(),
+                        "a round of background jobs did not end and begins again"
+                    );
+                    Round::default()
+                });
                 let pause = if round.more() { SHORT_PAUSE } else { PAUSE };
                 if self.rest(pause).await {
                     return;

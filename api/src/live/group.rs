@@ -233,6 +233,31 @@ impl Shared {
         self.store.changed_clusters(after, among, MAX_CLUSTERS as u64 + 1).await
     }
 
+    /// These clusters, with the places of their last changes.
+    async fn changed_among(&self, clusters: &[ClusterId]) -> Result<Vec<ChangedCluster>, StoreError> {
+        if clusters.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.changed_clusters(i64::MIN, Some(clusters), clusters.len() as u64).await
+    }
+
+    /// Has the group read as far as somebody has read at another server: what that server told may not have come here yet, and
+    /// whoever joined now would be sent it again.
+    pub(super) async fn reach(&self, after: &Position) {
+        let is_behind = || after.is_ahead_of(self.ring().whole());
+        if !self.appends() || !is_behind() {
+            return;
+        }
+        // What is there is read, whatever the cursor says: it comes from a client.
+        self.renderer.store.bus().look_again(self.store.account_id());
+        let reached = async {
+            while is_behind() {
+                sleep(LOOK).await;
+            }
+        };
+        let _ = timeout(PATIENCE, reached).await;
+    }
+
     /// What somebody has not read who has read as far as `position`, and whether that is not all, because it would be too
     /// much. What lies behind `until` is not among it.
     pub(super) async fn missed(
@@ -281,6 +306,8 @@ impl Shared {
         lost: &mut bool,
     ) -> Result<(), StoreError> {
         let mut arrivals = BTreeMap::new();
+        // Of which more arrived than the notice tells of.
+        let mut missed = Vec::new();
         for notice in &heard.clusters {
             let cluster = notice.cluster;
             let read = if position.names(cluster) {
@@ -293,7 +320,15 @@ impl Shared {
             if named && (read < notice.arrival || !self.appends()) {
                 let part = position.part().filter(|part| part.cluster == cluster);
                 let (after, until) = (read, notice.arrival);
+                if notice.since.is_some() && read < notice.after && self.appends() {
+                    missed.push(cluster);
+                }
                 arrivals.insert(cluster, Arrivals { cluster, after, until, since: notice.since, part });
+            }
+        }
+        for cluster in self.changed_among(&missed).await? {
+            if let Some(arrivals) = arrivals.get_mut(&cluster.id) {
+                arrivals.since = cluster.since(arrivals.after);
             }
         }
         if heard.gap {

@@ -61,6 +61,11 @@ impl Ring {
         self.first + self.payloads.len() as u64
     }
 
+    /// How far those have read who have taken all.
+    pub(super) fn whole(&self) -> &Position {
+        &self.whole.1
+    }
+
     /// Lets somebody in. They are told what has been read before the payload that they take next.
     pub(super) fn join(&mut self) -> (Arc<AtomicU64>, Arc<Position>) {
         let (number, position) = self.whole.clone();

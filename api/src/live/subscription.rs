@@ -73,6 +73,9 @@ impl Subscription {
             |error| async_graphql::Error::from(ApiError::from(error)).into_server_error(Pos::default());
         group.start().await.map_err(failed)?;
         let shared = group.shared();
+        if let Some(after) = &after {
+            shared.reach(after).await;
+        }
         let (place, joined) = shared.ring().join();
         shared.took(place.load(Ordering::Relaxed));
         let (head, pieces) = (shared.head(), VecDeque::new());

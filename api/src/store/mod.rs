@@ -26,6 +26,7 @@ mod computation;
 mod connect;
 mod cost_rate;
 mod data_policy;
+mod doubt;
 mod environment;
 mod error;
 mod error_group;

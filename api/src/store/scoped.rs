@@ -4,17 +4,20 @@
 use std::{
     mem,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use entity::{AccountOwned, ids::AccountId};
 use futures::future::BoxFuture;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseConnection, DatabaseExecutor, DatabaseTransaction, DbErr,
-    DeleteMany, IntoActiveModel, QueryFilter, Select, TransactionTrait, UpdateMany, sea_query::OnConflict,
+    ActiveModelTrait, ColumnTrait, DatabaseBackend, DatabaseConnection, DatabaseExecutor,
+    DatabaseTransaction, DbErr, DeleteMany, IntoActiveModel, QueryFilter, Select, TransactionTrait,
+    UpdateMany, sea_query::OnConflict,
 };
 
-use super::{audit_entry::Decrypted, connect::IMMEDIATE, error::StoreError, identity::SystemStore};
+use super::{
+    audit_entry::Decrypted, connect::IMMEDIATE, doubt::Doubt, error::StoreError, identity::SystemStore,
+};
 use crate::{
     bus::{Bus, Notice},
     domain::audit::Actor,
@@ -24,6 +27,10 @@ use crate::{
 
 /// How often a transaction that collided with another is tried in all.
 const ATTEMPTS: u32 = 4;
+
+/// How long PostgreSQL may take over a transaction in all. It ends a statement itself that takes longer, and so it is the network that
+/// lost the answer.
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Rows in one statement at the most: far below what the databases take in values, and more gains nothing.
 const MAX_ROWS: usize = 512;
@@ -36,6 +43,7 @@ const FEW_ROWS: usize = 8;
 pub(super) struct Pools {
     pub(super) writer: DatabaseConnection,
     pub(super) reader: DatabaseConnection,
+    pub(super) doubt: Doubt,
 }
 
 /// What one transaction does.
@@ -152,6 +160,19 @@ impl AccountStore {
         &self,
         operation: impl Fn(Self) -> Write<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
+        self.write_within(TRANSACTION_TIMEOUT, operation).await
+    }
+
+    /// The same, for work that nobody waits for longer than `patience`.
+    ///
+    /// # Errors
+    /// What `operation` or the commit reports, and [`StoreError::Unavailable`] when it took longer. Whether it was committed cannot be
+    /// known then.
+    pub async fn write_within<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        operation: impl Fn(Self) -> Write<T> + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
         let Handle::Pools(pools) = self.handle.clone() else {
             // Already inside: the outer transaction decides.
             return operation(self.clone()).await;
@@ -160,12 +181,22 @@ impl AccountStore {
         // In a task of its own, because a client may hang up at any time: a transaction that is dropped while
         // it begins would go back to the pool open, and whoever gets that connection next would be inside it.
         let transaction = tokio::spawn(async move {
-            let mut attempt = 1;
-            loop {
-                match in_transaction(&pools.writer, &view, &operation).await {
-                    Err(StoreError::Contention(_)) if attempt < ATTEMPTS => attempt += 1,
-                    outcome => return outcome,
+            let transaction = async {
+                let mut attempt = 1;
+                loop {
+                    match in_transaction(&pools, &view, &operation).await {
+                        Err(StoreError::Contention(_)) if attempt < ATTEMPTS => attempt += 1,
+                        outcome => return outcome,
+                    }
                 }
+            };
+            match pools.writer.get_database_backend() {
+                DatabaseBackend::Postgres => {
+                    let outcome = pools.doubt.within(patience, transaction).await;
+                    outcome.unwrap_or_else(|| Err(StoreError::silent()))
+                }
+                // A file answers, or says why it does not; and a transaction on it must not be dropped.
+                _ => transaction.await,
             }
         });
         transaction.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
@@ -231,12 +262,12 @@ impl AccountStore {
 
 /// Runs `operation` in one transaction, and counts what becomes of it.
 async fn in_transaction<T>(
-    writer: &DatabaseConnection,
+    pools: &Pools,
     view: &AccountStore,
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
     let asked = Instant::now();
-    let transaction = match writer.begin_with_options(IMMEDIATE).await {
+    let transaction = match pools.writer.begin_with_options(IMMEDIATE).await {
         Ok(transaction) => transaction,
         Err(error) => {
             let error = StoreError::from(error);
@@ -245,13 +276,14 @@ async fn in_transaction<T>(
         }
     };
     let begun = Instant::now();
-    let outcome = within(transaction, view, operation).await;
+    let outcome = within(transaction, &pools.doubt, view, operation).await;
     view.metrics.transaction(asked, Some(begun), ended(outcome.as_ref().err()));
     outcome
 }
 
 async fn within<T>(
     transaction: DatabaseTransaction,
+    doubt: &Doubt,
     view: &AccountStore,
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
@@ -272,6 +304,10 @@ async fn within<T>(
             Ok(value)
         }
         Err(error) => {
+            if error.is_of_a_standby() {
+                // What was the primary once stays connected, and never takes a change again.
+                doubt.raise();
+            }
             // The error that led here says more than one of the rollback could.
             let _ = transaction.rollback().await;
             Err(error)
