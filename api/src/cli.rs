@@ -30,6 +30,7 @@ use crate::{
     error::Chain,
     graphql::Schema,
     key_ring::KeyError,
+    outgoing::{FetchError, Outgoing},
     server::{Server, ServerError},
     store::{MigrationError, Store, StoreError, SystemStore},
     telemetry,
@@ -37,6 +38,9 @@ use crate::{
 
 /// Wrong usage or configuration; clap uses the same.
 const USAGE: u8 = 2;
+
+/// Bytes of what a server tells of its readiness at the most.
+const MAX_READINESS: usize = 4 << 10;
 
 /// Runs the command: 0 when it did its work, 2 for wrong usage or settings, 1 for anything else.
 pub async fn run(cli: Cli) -> ExitCode {
@@ -88,6 +92,8 @@ enum CommandError {
     Backup(#[from] BackupError),
     #[error("told to stop before the copy was made")]
     Stopped,
+    #[error("the server is not ready")]
+    NotReady(#[from] FetchError),
 }
 
 impl CommandError {
@@ -118,6 +124,10 @@ async fn dispatch(
             return Ok(doctor::report(&examination::examine(common, &serve).await, args.json));
         }
         Command::Migrate => Ok(Store::migrate(&common.database).await?),
+        Command::Ready(which) => {
+            Outgoing::new().get(&which.address(), MAX_READINESS).await?;
+            Ok(())
+        }
         Command::Schema => {
             print!("{}", Schema::build().sdl());
             Ok(())

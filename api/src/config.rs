@@ -10,11 +10,19 @@ mod oidc;
 mod perimeter;
 mod tls;
 
-use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    ffi::OsStr,
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+    time::Duration,
+};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use entity::{api_token::Scope, membership::Role};
+use url::Url;
 
 use crate::{
     bus::RedisUrl,
@@ -146,6 +154,8 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Apply missing migrations and exit.
     Migrate,
+    /// Ask the server on this machine whether it is ready, and exit with 0 if it is.
+    Ready(ReadyArgs),
     /// Print the GraphQL schema.
     Schema,
     /// Copy an SQLite store while it is in use, into a file that is not there yet. The keys are not copied.
@@ -245,6 +255,36 @@ pub struct DoctorArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which server is asked whether it is ready.
+#[derive(Clone, Debug, Args)]
+pub struct ReadyArgs {
+    /// Where it listens, as `ADDRESS:PORT`.
+    #[arg(long, env = "GALVO_LISTEN", default_value = "127.0.0.1:8000")]
+    listen: SocketAddr,
+    /// How it is called, as `https://NAME`: one that speaks TLS knows itself by that name alone.
+    #[arg(long, value_name = "URL")]
+    url: Option<Url>,
+}
+
+impl ReadyArgs {
+    /// The address that tells.
+    #[must_use]
+    pub fn address(&self) -> Url {
+        let mut url = self.url.clone().unwrap_or_else(|| {
+            // What listens everywhere listens on this machine, too.
+            let address = match self.listen.ip() {
+                IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+                address => address,
+            };
+            let here = SocketAddr::new(address, self.listen.port());
+            format!("http://{here}").parse().expect("an address is one")
+        });
+        url.set_path("/readyz");
+        url
+    }
 }
 
 /// Manage accounts.
@@ -636,6 +676,7 @@ impl Cli {
             Command::Migrate
             | Command::Backup { .. }
             | Command::Doctor(_)
+            | Command::Ready(_)
             | Command::Schema
             | Command::Account(_)
             | Command::User(_)

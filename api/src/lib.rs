@@ -15,6 +15,9 @@ pub mod domain;
 pub mod draining;
 mod error;
 mod export;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod graphql;
 pub mod guard;
 pub mod http;

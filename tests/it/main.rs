@@ -59,6 +59,7 @@ mod paging;
 mod password;
 mod performance_report;
 mod perimeter;
+mod placement;
 mod plan;
 mod preload;
 mod privacy;

@@ -15,6 +15,8 @@
 
 mod authenticator;
 mod credential;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod jwks;
 mod jwt;
 mod newcomer;

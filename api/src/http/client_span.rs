@@ -1,12 +1,7 @@
 //! `POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}`: where the `coiled` client tells how long
 //! a span's block took.
 
-use axum::{
-    Json,
-    body::Body,
-    extract::{Path, State},
-    http::HeaderMap,
-};
+use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use entity::{
     api_token::Scope,
     ids::{ClusterId, SpanId},
@@ -18,6 +13,7 @@ use super::{
     address::Source,
     body::{self, Limits},
     budget::Taker,
+    named::Named,
     problem::{ErrorBody, Problem},
     state::AppState,
 };
@@ -57,7 +53,7 @@ const LIMITS: Limits = Limits { sent: 2 << 20, inflated: 8 << 20 };
 )]
 pub(super) async fn post(
     State(state): State<AppState>,
-    Path((workspace, cluster, span)): Path<(String, String, String)>,
+    Named((workspace, cluster, span)): Named<(String, String, String)>,
     Source(origin): Source,
     headers: HeaderMap,
     body: Body,

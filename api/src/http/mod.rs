@@ -16,11 +16,14 @@ mod export;
 mod export_api;
 mod forgery;
 mod form;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod graphql;
 mod health;
 mod landing;
 mod media_type;
 mod metrics;
+mod named;
 mod oidc;
 mod operation;
 mod page;

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How large a report may be.
-const LIMITS: Limits = Limits { sent: 8 << 20, inflated: 32 << 20 };
+pub(super) const LIMITS: Limits = Limits { sent: 8 << 20, inflated: 32 << 20 };
 
 /// How many task groups the computations of a report may name together. A reporter that is told so sends fewer
 /// computations at once.

@@ -1,11 +1,12 @@
 //! What handlers share.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, ops::Deref, sync::Arc, time::Duration};
 
 use axum::http::{HeaderMap, HeaderValue};
 use entity::api_token::Scope;
 use futures::FutureExt;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use tokio::sync::Semaphore;
 
 use super::{budget::Budget, cookie::Cookies, credentials::Credentials, problem::Problem};
 use crate::{
@@ -33,9 +34,12 @@ const MAX_REPORTS_UNDER_WAY: usize = 64;
 /// Performance reports that are taken in at one time, at the most. Of each up to 50 MiB are held until they are stored.
 const MAX_PERFORMANCE_REPORTS_UNDER_WAY: usize = 2;
 
-/// What handlers share.
+/// What handlers share. Each request and each socket has one, which is why it is only a pointer.
 #[derive(Clone)]
-pub struct AppState {
+pub struct AppState(Arc<Parts>);
+
+/// What there is to share.
+pub struct Parts {
     pub(super) store: Store,
     pub(super) system: SystemStore,
     pub(super) authenticator: Authenticator,
@@ -43,28 +47,36 @@ pub struct AppState {
     pub(super) exports: Source,
     pub(super) live: Live,
     pub(super) guard: Guard,
-    pub(super) query_budget: Arc<Budget>,
-    pub(super) report_budget: Arc<Budget>,
+    pub(super) query_budget: Budget,
+    pub(super) report_budget: Budget,
     pub(super) query_timeout: Duration,
     pub(super) patience: Patience,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) draining: Draining,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
-    pub(super) report_quota: Arc<DefaultKeyedRateLimiter<LimitKey>>,
-    pub(super) reports_under_way: Arc<tokio::sync::Semaphore>,
-    pub(super) performance_reports_under_way: Arc<tokio::sync::Semaphore>,
+    pub(super) report_quota: DefaultKeyedRateLimiter<LimitKey>,
+    pub(super) reports_under_way: Semaphore,
+    pub(super) performance_reports_under_way: Semaphore,
     pub(super) proxies: Arc<Proxies>,
     pub(super) cors_origins: Arc<[HeaderValue]>,
     pub(super) public_url: Option<PublicUrl>,
     pub(super) cookies: Cookies,
     pub(super) sessions: Sessions,
     pub(super) session_life: SessionLife,
-    pub(super) sign_ins: Arc<SignIns>,
-    pub(super) oidc: Option<Arc<OidcProvider>>,
+    pub(super) sign_ins: SignIns,
+    pub(super) oidc: Option<OidcProvider>,
     pub(super) metrics: Arc<Metrics>,
     /// Whether they are read on an address of their own.
     pub(super) metrics_are_elsewhere: bool,
+}
+
+impl Deref for AppState {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
 }
 
 impl AppState {
@@ -92,7 +104,7 @@ impl AppState {
         };
         let (timeout, counted) = (config.query_timeout, metrics.live.clone());
         let live = Live::new(schema.clone(), store.clone(), Arc::clone(&clock), timeout, counted);
-        Self {
+        Self(Arc::new(Parts {
             system: store.system(),
             live,
             authenticator,
@@ -100,14 +112,14 @@ impl AppState {
             schema,
             exports,
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
-            query_budget: Arc::new(Budget::of_queries(
+            query_budget: Budget::of_queries(
                 config.query_cost_per_minute,
                 config.perimeter.query_cost_per_minute_of_address,
-            )),
-            report_budget: Arc::new(Budget::of_reports(
+            ),
+            report_budget: Budget::of_reports(
                 config.perimeter.report_bytes_per_minute,
                 config.perimeter.report_bytes_per_minute_of_address,
-            )),
+            ),
             query_timeout: config.query_timeout,
             patience: config.patience,
             reports: Reports::new(
@@ -115,21 +127,19 @@ impl AppState {
                 Arc::clone(&clock),
                 config.min_report_interval.as_secs_f64(),
             ),
-            report_quota: Arc::new(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst))),
+            report_quota: RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)),
             cookies: Cookies { secure: config.is_behind_tls() },
             public_url: config.public_url.clone(),
             sessions: Sessions::new(store.system(), Arc::clone(&clock), config.session_life),
             session_life: config.session_life,
-            sign_ins: Arc::new(SignIns::new(store.system(), Arc::clone(&clock))),
+            sign_ins: SignIns::new(store.system(), Arc::clone(&clock)),
             oidc: config
                 .oidc
                 .as_ref()
                 .zip(config.public_url.as_ref())
-                .map(|(oidc, public)| Arc::new(OidcProvider::new(oidc, public))),
-            reports_under_way: Arc::new(tokio::sync::Semaphore::new(MAX_REPORTS_UNDER_WAY)),
-            performance_reports_under_way: Arc::new(tokio::sync::Semaphore::new(
-                MAX_PERFORMANCE_REPORTS_UNDER_WAY,
-            )),
+                .map(|(oidc, public)| OidcProvider::new(oidc, public)),
+            reports_under_way: Semaphore::new(MAX_REPORTS_UNDER_WAY),
+            performance_reports_under_way: Semaphore::new(MAX_PERFORMANCE_REPORTS_UNDER_WAY),
             cors_origins: config.perimeter.cors_origins.clone().into(),
             proxies: Arc::new(config.perimeter.proxies.clone()),
             metrics,
@@ -137,7 +147,7 @@ impl AppState {
             clock,
             draining,
             store,
-        }
+        }))
     }
 
     /// What makes subscriptions.

@@ -49,6 +49,17 @@ const MAX_TOLD: usize = 10_000;
 /// Before what failed is tried again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long readers are waited for, before the next round is thought of.
+const MAX_TAKING: Duration = Duration::from_secs(2);
+
+/// Between two looks at how far they are.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Times as long as half of the readers need to take what a round wrote, the next one begins: twice as long as all of them
+/// need. A server that has more readers than it can serve that often tells them of more changes at once, and keeps half of its
+/// time for whoever reports or asks.
+const REST: u32 = 4;
+
 /// Subscriptions that ask for the same. Its task ends when it is dropped.
 pub(super) struct Group {
     shared: Arc<Shared>,
@@ -129,6 +140,7 @@ async fn tail(shared: Arc<Shared>, mut watch: Watch, mut position: Position) {
     let (mut told, mut lost) = (HashSet::new(), false);
     let pause = Duration::from_millis(shared.planned.pause_ms);
     let mut next_round = Instant::now();
+    let mut before = 0;
     loop {
         let mut heard = watch.heard().await;
         sleep_until(next_round).await;
@@ -138,9 +150,9 @@ async fn tail(shared: Arc<Shared>, mut watch: Watch, mut position: Position) {
         if let Some(more) = watch.heard().now_or_never() {
             heard = both(heard, more);
         }
-        next_round = Instant::now() + pause;
+        let (begun, first) = (Instant::now(), *shared.head.borrow());
+        let metrics = &shared.renderer.metrics;
         let settled = shared.renderer.clock.timestamp().timestamp_millis();
-        let (begun, metrics) = (Instant::now(), &shared.renderer.metrics);
         while let Err(error) = shared.round(&heard, &mut position, &mut told, &mut lost).await {
             metrics.round_failed();
             tracing::warn!(error = %Chain(&error), "what changed cannot be read now");
@@ -151,9 +163,11 @@ async fn tail(shared: Arc<Shared>, mut watch: Watch, mut position: Position) {
         if whole {
             position.settle(settled);
         }
-        let mut ring = shared.ring();
-        ring.settle(position.clone());
-        ring.forget();
+        shared.ring().settle(position.clone());
+        shared.taken_by_half(before).await;
+        before = first;
+        next_round = begun + pause.max(REST * begun.elapsed());
+        shared.ring().forget();
     }
 }
 
@@ -244,6 +258,18 @@ impl Shared {
         while *self.head.borrow() > self.furthest.load(Ordering::Relaxed) + MAX_AHEAD {
             self.taken.notified().await;
         }
+    }
+
+    /// Waits until half of the readers have taken all that was written, of those who are not behind `since`. Who takes
+    /// nothing at all is none of those after one round.
+    async fn taken_by_half(&self, since: u64) {
+        let taken = async {
+            while !self.ring().is_taken_by_half(since) {
+                sleep(LOOK).await;
+            }
+        };
+        // However slow they are, they are told of what is newer.
+        let _ = timeout(MAX_TAKING, taken).await;
     }
 
     /// Reads and writes what was heard of.

@@ -115,18 +115,19 @@ impl Subscription {
 }
 
 impl Reader {
-    /// The next payload, or none if it has to be looked for again.
+    /// The next payload, or none if it has to be looked for again. What reads for this reader alone is in a box: it is seldom
+    /// there, and would be as large in each of those who wait.
     async fn payload(&mut self) -> Option<Bytes> {
         let shared = self.group.shared();
         if let Some(piece) = self.pieces.front().cloned() {
             let position = Arc::new(piece.position.clone());
-            let payload = shared.write(piece, self.gap).await;
+            let payload = Box::pin(shared.write(piece, self.gap)).await;
             self.pieces.pop_front();
             (self.gap, self.position) = (false, position);
             return Some(payload);
         }
         if let Some((errand, whole)) = &mut self.missed {
-            match errand.next(&shared.planned().wanted, shared.store()).await {
+            match Box::pin(errand.next(&shared.planned().wanted, shared.store())).await {
                 Ok(Some(pieces)) => self.pieces.extend(pieces),
                 Ok(None) => {
                     self.position = Arc::clone(whole);
@@ -156,7 +157,7 @@ impl Reader {
             }
             Next::Gone => {
                 let (place, joined) = shared.ring().join();
-                match shared.missed(&self.position, Some(&joined)).await {
+                match Box::pin(shared.missed(&self.position, Some(&joined))).await {
                     Ok((arrivals, too_many)) => {
                         // Of what has a state, the newest is read and the others are not.
                         self.gap |= too_many || !shared.appends();
