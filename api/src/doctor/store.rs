@@ -140,20 +140,18 @@ fn judge(common: &CommonConfig, examined: &Examined) -> Vec<Finding> {
 }
 
 fn judge_clock(ahead_ms: i64) -> Finding {
-    let message = match ahead_ms.abs() {
-        ..1_000 => "here and in the database it is the same time".to_owned(),
-        #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
-        apart => format!(
-            "the database's clock is {:.1} s {} the one here",
-            apart as f64 / 1000.0,
-            if ahead_ms > 0 { "ahead of" } else { "behind" }
-        ),
-    };
+    let apart = ahead_ms.abs();
+    if apart < SMALL_DIFFERENCE {
+        return Finding::ok("clock", "here and in the database it is the same time");
+    }
+    let (seconds, tenths) = (apart / 1_000, apart % 1_000 / 100);
+    let where_to = if ahead_ms > 0 { "ahead of" } else { "behind" };
+    let message = format!("the database's clock is {seconds}.{tenths} s {where_to} the one here");
     let advice = "let both machines follow the same time servers";
-    match ahead_ms.abs() {
-        ..=SMALL_DIFFERENCE => Finding::ok("clock", message),
-        ..=LARGE_DIFFERENCE => Finding::warning("clock", message, advice),
-        _ => Finding::failed("clock", message, advice),
+    if apart < LARGE_DIFFERENCE {
+        Finding::warning("clock", message, advice)
+    } else {
+        Finding::failed("clock", message, advice)
     }
 }
 

@@ -243,6 +243,79 @@ async fn nothing_in_it_is_of_anybody_and_nobody_makes_it_longer() {
     let after = scrape(&app).await;
     // A count and a histogram for each of the two routes that were not asked before.
     assert_eq!(after.len(), series + 2 * (1 + 17));
+    let text =
+        app.anonymous(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap().to_lowercase();
+    for name in ["pharmacology", "genome", "align_reads", "embargoed", &cluster.to_string(), "127.0.0.1"] {
+        assert!(!text.contains(name), "{name} is in it");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn on_the_address_of_everybody_metrics_are_for_this_machine_alone() {
+    let trusting = |settings: &mut ServeConfig| {
+        let networks = vec!["127.0.0.0/8".parse().unwrap()];
+        settings.perimeter.proxies = Proxies::new(networks, ForwardedHeader::default());
+    };
+    let app = TestApp::start_with(trusting).await;
+    for (name, value, status) in [
+        ("x-nothing", "", 200),
+        ("x-forwarded-for", "203.0.113.9", 404),
+        ("x-forwarded-for", "127.0.0.1", 404),
+        ("forwarded", "for=127.0.0.1", 404),
+        ("x-real-ip", "127.0.0.1", 404),
+        ("via", "1.1 proxy", 404),
+    ] {
+        let answer = app.anonymous(Method::GET, "/metrics").header(name, value).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{name}: {value}");
+        assert_eq!(answer.text().await.unwrap().contains("galvo_"), status == 200);
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn metrics_have_an_address_of_their_own_where_there_is_one() {
+    let listen = |settings: &mut ServeConfig| {
+        settings.metrics_listen = Some((Ipv4Addr::LOCALHOST, 0).into());
+    };
+    let app = TestApp::start_with(listen).await;
+    let address = app.metrics_address().unwrap();
+    assert_eq!(app.anonymous(Method::GET, "/metrics").send().await.unwrap().status(), 404);
+    let client = reqwest::Client::new();
+    let ask = async |path: &str| {
+        let request = client.get(format!("http://{address}{path}")).header("x-forwarded-for", "203.0.113.9");
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let (status, text) = ask("/metrics").await;
+    assert_eq!(status, 200);
+    assert!(Exposition::parse(&text).has("galvo_http_connections_max"));
+    assert_eq!(ask("/healthz").await.0, 200);
+    assert_eq!(ask("/readyz").await.0, 200);
+    for path in ["/", "/graphql", "/sign-in", "/api/v1/openapi.json"] {
+        assert_eq!(ask(path).await.0, 404, "{path}");
+    }
+    app.stop().await;
+    assert!(client.get(format!("http://{address}/healthz")).send().await.is_err());
+}
+
+#[tokio::test]
+async fn both_formats_tell_the_same() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    do_a_little(&app, &ada).await;
+    let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
+    let answer = app.anonymous(Method::GET, "/metrics").header(header::ACCEPT, accept).send().await.unwrap();
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(answer.headers()[header::CONTENT_TYPE], content_type);
+    let open_metrics = answer.text().await.unwrap();
+    assert!(open_metrics.ends_with("\n# EOF\n"));
+    let names = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| line.rsplit_once(' ').unwrap().0.to_owned())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
     let text = app.anonymous(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
     let (open_metrics, text) = (names(&open_metrics), names(&text));
     let more: Vec<_> = text.difference(&open_metrics).collect();

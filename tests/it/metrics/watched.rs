@@ -21,10 +21,10 @@ fn words(expression: &str) -> impl Iterator<Item = &str> {
 
 /// Checks that all metrics and labels of an expression exist.
 fn check(expression: &str, metrics: &Exposition, names: &BTreeSet<&str>) {
-    let named: Vec<&str> =
+    let asked_for: Vec<&str> =
         words(expression).filter(|word| word.starts_with("galvo_") || word.starts_with("process_")).collect();
-    assert!(!named.is_empty() || expression.contains("up{"), "it asks for nothing of ours: {expression}");
-    for name in named {
+    assert!(!asked_for.is_empty() || expression.contains("up{"), "it asks for nothing of ours: {expression}");
+    for name in asked_for {
         assert!(names.contains(name), "there is no {name}: {expression}");
     }
     // What stands in front of an operator in braces, and in the parentheses of an aggregation.
