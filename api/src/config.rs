@@ -271,6 +271,7 @@ pub struct ReadyArgs {
 impl ReadyArgs {
     /// The address that tells.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "an address is one")]
     pub fn address(&self) -> Url {
         let mut url = self.url.clone().unwrap_or_else(|| {
             // What listens everywhere listens on this machine, too.

@@ -1,6 +1,8 @@
-"""What holds of files that are imported, whatever is in them: cluster dumps and performance reports.
+"""What holds of files that are imported, whatever is in them: cluster dumps and performance
+reports.
 
-As a program it is driven by atheris, with the arguments of libFuzzer. Python's tests try the corpus once.
+As a program it is driven by atheris, with the arguments of libFuzzer. Python's tests try the corpus
+once.
 """
 
 import json
@@ -14,7 +16,9 @@ LAST_MOMENT = 253_402_300_799
 
 
 def try_file(path: Path) -> None:
-    """A file is refused with its name and what is wrong with it, or becomes reports that are JSON."""
+    """A file is refused with its name and what is wrong with it, or becomes reports that are
+    JSON.
+    """
     from galvo import NotImportable, import_file
 
     try:

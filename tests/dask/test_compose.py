@@ -1,4 +1,6 @@
-"""What the compose file says of every service, beside what programs that know compose files look at."""
+"""What the compose file says of every service, beside what programs that know compose files look
+at.
+"""
 
 from pathlib import Path
 

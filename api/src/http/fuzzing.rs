@@ -59,7 +59,7 @@ fn read<T: DeserializeOwned + fmt::Debug + Send + 'static>(
             }
             let announced = announced(&headers, LIMITS)?;
             announced
-                .receive(Body::from(bytes), Duration::from_secs(60))
+                .receive(Body::from(bytes), Duration::from_mins(1))
                 .await?
                 .parse_checked::<T>(check)
                 .await
@@ -76,7 +76,7 @@ fn read<T: DeserializeOwned + fmt::Debug + Send + 'static>(
     let packed = read(packed(bytes), true);
     match (&plain, &packed) {
         (Ok(one), Ok(other)) => {
-            assert_eq!(format!("{one:?}"), format!("{other:?}"), "the encoding makes no difference")
+            assert_eq!(format!("{one:?}"), format!("{other:?}"), "the encoding makes no difference");
         }
         (Err(one), Err(other)) => {
             let told =

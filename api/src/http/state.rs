@@ -225,7 +225,8 @@ impl AppState {
 
     /// The viewer behind credentials, whatever they are for.
     pub(super) async fn signed_in_with(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
-        let signed_in = self.store.within(SIGN_IN_TIMEOUT, self.look_up(credentials)).await;
+        // In a box, or each of those who ask would be larger by what signing in may take.
+        let signed_in = self.store.within(SIGN_IN_TIMEOUT, Box::pin(self.look_up(credentials))).await;
         signed_in.unwrap_or_else(|| Err(AuthError::Store(StoreError::silent())))
     }
 

@@ -54,7 +54,7 @@ mod tests {
         assert!(!doubt.is_about(Duration::from_hours(1)));
 
         assert_eq!(doubt.within(Duration::from_millis(5), std::future::pending::<()>()).await, None);
-        assert!(doubt.is_about(Duration::from_secs(60)));
+        assert!(doubt.is_about(Duration::from_mins(1)));
         std::thread::sleep(Duration::from_millis(2));
         assert!(!doubt.is_about(Duration::from_millis(1)));
     }
