@@ -110,9 +110,7 @@ impl Served {
         }
         let request = Request::builder().method(method).uri(uri);
         let request = request.header(header::CONTENT_TYPE, "application/json");
-        let answer = self.ask(request, body.to_vec());
-        answer.check();
-        assert_ne!(answer.status, StatusCode::UNAUTHORIZED, "the token is good");
+        self.ask(request, body.to_vec()).check();
     }
 
     pub(super) fn filter(&self, bytes: &[u8]) {
