@@ -1,5 +1,5 @@
 # Each target is one script; the scripts say what they need and why.
-.PHONY: help run test bench demo lint fuzz image
+.PHONY: help run test soak bench demo lint fuzz image
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\): ## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -9,6 +9,9 @@ run: ## build and serve on 127.0.0.1:8000 with the embedded store (PROFILE=relea
 
 test: ## start what the tests need and run every test
 	@scripts/test.sh
+
+soak: ## what goes wrong, over and over with other dice for SOAK_MINUTES=60 (SOAK_SEED=N begins with the same ones again)
+	@scripts/soak.sh
 
 bench: ## the benchmarks, as ratios against references of the same run (BENCH_QUICK=1 for a quick look)
 	@scripts/bench.sh

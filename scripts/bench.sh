@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds for speed, starts what is needed, runs every benchmark and prints one table; docs/benchmarks.md says
 # how to read it. BENCH_QUICK=1 takes some four minutes once everything is built, and is less exact.
-# BENCH_ONLY="plugin-cost steady-report ingest operations subscribers hostile identifiers memory storage" names those to run. BENCH_OUTPUT is a
+# BENCH_ONLY="plugin-cost steady-report coiled-list ingest operations subscribers hostile identifiers memory storage" names those to run. BENCH_OUTPUT is a
 # directory for the rows and tables, which otherwise are gone afterwards. The exit status is 0 also when an aim is
 # missed: the table says so.
 set -euo pipefail
@@ -31,6 +31,7 @@ rm -f "$BENCH_ROWS"
 if [[ ${BENCH_QUICK:-} == 1 ]]; then
   plugin_cost=(--rounds 1 --tasks 4000 --slices 8)
   steady_report=(--reports 2 --interval 10)
+  coiled_list=(--clusters 1000 --rounds 1)
   ingest=(--clusters 32 --reports 20 --rounds 2)
   hostile=(--rounds 5)
   identifiers=(--rounds 500)
@@ -41,6 +42,7 @@ if [[ ${BENCH_QUICK:-} == 1 ]]; then
 else
   plugin_cost=(--rounds 5)
   steady_report=(--reports 12)
+  coiled_list=()
   ingest=(--clusters 64 --reports 60 --rounds 5)
   hostile=(--rounds 20)
   identifiers=(--rounds 2000)
@@ -59,6 +61,7 @@ measure() {
 
 measure plugin-cost "$python" python/bench/plugin_cost.py "${plugin_cost[@]}"
 measure steady-report "$python" python/bench/steady_report.py "${steady_report[@]}"
+GALVO_BIN=$target_dir/release/galvo measure coiled-list "$python" python/bench/coiled_list.py "${coiled_list[@]}"
 measure ingest "$bench" ingest "${ingest[@]}"
 measure hostile "$bench" hostile "${hostile[@]}"
 measure operations "$bench" operations "${operations[@]}"

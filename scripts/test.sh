@@ -63,11 +63,38 @@ runner() {
   ((status == 0 && failed == 0))
 }
 
+# beside NAME COMMAND...: begins what `catch_up` then waits for.
+beside() {
+  background "$@"
+  beside_names+=("$1")
+  beside_pids+=("$!")
+}
+
+# catch_up: a step for each that was begun, in that order, as if it ran now.
+beside_names=() beside_pids=()
+catch_up() {
+  local i ended
+  for i in "${!beside_names[@]}"; do
+    # Only this shell can wait for it, and runners are in others.
+    wait "${beside_pids[i]}" && ended=0 || ended=$?
+    step "${beside_names[i]}" runner told "$workdir/${beside_names[i]}.log"
+    rm "$workdir/${beside_names[i]}.log"
+  done
+}
+told() {
+  cat "$1"
+  return "$ended"
+}
+
 # They wait more than they compute: for each other, for databases and for time to pass.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 step "Rust tests, on SQLite" \
   runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast
 step "integration tests, on PostgreSQL" runner cargo test --package galvo-tests --no-fail-fast
+if [[ -n ${GALVO_TEST_CITUS_URL:-} ]]; then
+  step "integration tests, on Citus" \
+    runner env GALVO_TEST_DATABASE_URL="$GALVO_TEST_CITUS_URL" cargo test --package galvo-tests --no-fail-fast
+fi
 step "GraphQL beside the reference implementation, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/graphql-js/*.test.js
 step "subscriptions with published clients, Node.js $(node --version)" \
@@ -76,13 +103,21 @@ step "signing in with an OpenID provider, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/oidc/*.test.js
 step "the image, of the debug build" scripts/image.sh "$GALVO_BIN"
 for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_NEWEST" "$GALVO_TEST_PYTHON_OTHER"; do
-  step "Python tests, $("$python" -c 'import distributed, sys
+  beside "Python tests, $("$python" -c 'import distributed, sys
 print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \
-    runner "$python" -m pytest --color=no -rs python/tests
+    "$python" -m pytest --color=no -rs python/tests
 done
+catch_up
 # Most of their time is spent waiting for intervals to pass; each worker has a server of its own.
 step "end-to-end tests with real Dask" \
   runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -n "$(($(nproc) + 1))" --dist loadfile tests/dask
+command -v redis-server >/dev/null || install_packages redis-server
+compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || install_packages faketime
+# They mostly wait for outages to pass; what is measured under load comes last, alone.
+step "what goes wrong: processes killed, databases and networks away" \
+  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -n 3 --dist load -m "not alone" tests/faults
+step "what goes wrong: more load than the server takes" \
+  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -m alone tests/faults
 
 result=passed
 verdict || result=failed

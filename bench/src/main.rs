@@ -4,6 +4,7 @@
 
 mod client;
 mod database;
+mod flame_graph;
 mod hostile;
 // The same as the tests send, which know what each is answered.
 #[expect(unreachable_pub, reason = "tests have it in a library")]

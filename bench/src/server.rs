@@ -8,6 +8,8 @@ use tokio::{
     sync::OnceCell,
 };
 
+use crate::flame_graph::FlameGraph;
+
 /// The unit of processor time in `/proc`: a hundredth of a second wherever Linux runs.
 const TICK_SECONDS: f64 = 0.01;
 
@@ -15,6 +17,7 @@ const TICK_SECONDS: f64 = 0.01;
 pub(crate) struct Server {
     child: Child,
     pid: u32,
+    flame_graph: Option<FlameGraph>,
     pub(crate) address: SocketAddr,
     /// On an empty store, a token for its first account.
     pub(crate) token: Option<String>,
@@ -55,7 +58,8 @@ impl Server {
         // A pipe that nobody reads would stop it sooner or later.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let pid = child.id().expect("it runs");
-        Ok(Self { child, pid, address, token })
+        let flame_graph = FlameGraph::begin(pid)?;
+        Ok(Self { child, pid, flame_graph, address, token })
     }
 
     /// The number of its process.
@@ -78,6 +82,9 @@ impl Server {
 
     /// Ends it as an operator would.
     pub(crate) async fn stop(mut self) -> io::Result<()> {
+        if let Some(flame_graph) = self.flame_graph.take() {
+            flame_graph.finish().await?;
+        }
         Command::new("kill").args(["-TERM", &self.pid.to_string()]).status().await?;
         let ended = tokio::time::timeout(Duration::from_mins(1), self.child.wait()).await;
         ended.map_err(|_| io::Error::other("the server did not stop"))??;

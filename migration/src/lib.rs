@@ -41,6 +41,7 @@ mod m20261122_000031_mark_arrival;
 mod m20261122_000032_create_cluster_flag;
 mod m20261122_000033_create_alert;
 mod m20261122_000034_create_performance_report;
+mod placement;
 mod reference;
 mod tenant;
 

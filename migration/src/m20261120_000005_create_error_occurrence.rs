@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::belongs_to_cluster;
+use crate::tenant::{self, belongs_to_cluster};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -10,26 +10,26 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager
-            .create_table(
-                Table::create()
-                    .table("error_occurrences")
-                    .col(schema::uuid("account_id"))
-                    .col(schema::big_integer("cluster_id"))
-                    .col(schema::uuid("id"))
-                    .col(schema::uuid_null("computation_id"))
-                    .col(schema::uuid_null("task_group_id"))
-                    .col(schema::big_integer("occurred_at"))
-                    .col(schema::text("key"))
-                    .col(schema::text_null("exception_type"))
-                    .col(schema::text("message"))
-                    .col(schema::text("traceback"))
-                    .col(schema::text_null("worker"))
-                    .primary_key(Index::create().col("account_id").col("cluster_id").col("id"))
-                    .foreign_key(&mut belongs_to_cluster("error_occurrences"))
-                    .take(),
-            )
-            .await?;
+        tenant::create_table(
+            manager,
+            Table::create()
+                .table("error_occurrences")
+                .col(schema::uuid("account_id"))
+                .col(schema::big_integer("cluster_id"))
+                .col(schema::uuid("id"))
+                .col(schema::uuid_null("computation_id"))
+                .col(schema::uuid_null("task_group_id"))
+                .col(schema::big_integer("occurred_at"))
+                .col(schema::text("key"))
+                .col(schema::text_null("exception_type"))
+                .col(schema::text("message"))
+                .col(schema::text("traceback"))
+                .col(schema::text_null("worker"))
+                .primary_key(Index::create().col("account_id").col("cluster_id").col("id"))
+                .foreign_key(&mut belongs_to_cluster("error_occurrences"))
+                .take(),
+        )
+        .await?;
         manager
             .create_index(
                 Index::create()

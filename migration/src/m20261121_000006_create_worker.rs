@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::{belongs_to_cluster, one_of_null};
+use crate::tenant::{self, belongs_to_cluster, one_of_null};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -10,10 +10,10 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager.create_table(environments()).await?;
-        manager.create_table(workers()).await?;
-        manager.create_table(clients()).await?;
-        manager.create_table(thread_changes()).await?;
+        tenant::create_table(manager, environments()).await?;
+        tenant::create_table(manager, workers()).await?;
+        tenant::create_table(manager, clients()).await?;
+        tenant::create_table(manager, thread_changes()).await?;
         manager.create_index(in_order("workers", "workers_started_idx", "started_at")).await?;
         manager.create_index(in_order("clients", "clients_connected_idx", "connected_at")).await?;
         Ok(())

@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::{belongs_to_account, belongs_to_cluster};
+use crate::tenant::{self, belongs_to_account, belongs_to_cluster};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -10,7 +10,7 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager.create_table(spans()).await?;
+        tenant::create_table(manager, spans()).await?;
         manager
             .create_index(
                 Index::create()
@@ -36,9 +36,9 @@ impl MigrationTrait for Migration {
                     .take(),
             )
             .await?;
-        manager.create_table(client_spans()).await?;
-        manager.create_table(fine_metrics()).await?;
-        manager.create_table(code_snippets()).await?;
+        tenant::create_table(manager, client_spans()).await?;
+        tenant::create_table(manager, fine_metrics()).await?;
+        tenant::create_table(manager, code_snippets()).await?;
         Ok(())
     }
 

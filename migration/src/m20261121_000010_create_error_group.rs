@@ -5,7 +5,7 @@
 
 use sea_orm_migration::{prelude::*, schema, sea_orm::DatabaseBackend};
 
-use crate::tenant::{add_column, belongs_to_account, one_of};
+use crate::tenant::{self, add_column, belongs_to_account, has_rows, one_of};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -13,23 +13,23 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager
-            .create_table(
-                Table::create()
-                    .table("error_groups")
-                    .col(schema::uuid("account_id"))
-                    .col(schema::uuid("id"))
-                    .col(one_of("origin", &["user", "dask"]))
-                    .col(schema::text_null("exception_type"))
-                    .col(schema::big_integer("first_seen_at"))
-                    .col(schema::big_integer("last_seen_at"))
-                    .col(schema::big_integer("key_id"))
-                    .col(schema::blob("sealed"))
-                    .primary_key(Index::create().col("account_id").col("id"))
-                    .foreign_key(&mut belongs_to_account("error_groups"))
-                    .take(),
-            )
-            .await?;
+        tenant::create_table(
+            manager,
+            Table::create()
+                .table("error_groups")
+                .col(schema::uuid("account_id"))
+                .col(schema::uuid("id"))
+                .col(one_of("origin", &["user", "dask"]))
+                .col(schema::text_null("exception_type"))
+                .col(schema::big_integer("first_seen_at"))
+                .col(schema::big_integer("last_seen_at"))
+                .col(schema::big_integer("key_id"))
+                .col(schema::blob("sealed"))
+                .primary_key(Index::create().col("account_id").col("id"))
+                .foreign_key(&mut belongs_to_account("error_groups"))
+                .take(),
+        )
+        .await?;
         manager
             .create_index(
                 Index::create()
@@ -68,7 +68,9 @@ impl MigrationTrait for Migration {
                  json_object('message', message, 'traceback', traceback) AS BLOB)"
             }
         };
-        database.execute_unprepared(moved).await?;
+        if has_rows(manager, "error_occurrences").await? {
+            database.execute_unprepared(moved).await?;
+        }
         for column in ["message", "traceback"] {
             manager.alter_table(Table::alter().table("error_occurrences").drop_column(column).take()).await?;
         }

@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::{belongs_to_account, belongs_to_cluster};
+use crate::tenant::{self, belongs_to_account, belongs_to_cluster};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -10,10 +10,10 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager.create_table(usage_hours()).await?;
-        manager.create_table(function_usage_hours()).await?;
-        manager.create_table(usage_days()).await?;
-        manager.create_table(function_usage_days()).await?;
+        tenant::create_table(manager, usage_hours()).await?;
+        tenant::create_table(manager, function_usage_hours()).await?;
+        tenant::create_table(manager, usage_days()).await?;
+        tenant::create_table(manager, function_usage_days()).await?;
         // Find the hours of a day, whichever clusters they are of.
         for table in ["usage_hours", "function_usage_hours"] {
             manager

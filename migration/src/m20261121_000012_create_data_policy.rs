@@ -2,7 +2,8 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::{add_column, belongs_to_account, one_of};
+use crate::reference;
+use crate::tenant::{self, add_column, belongs_to_account, one_of};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -10,9 +11,9 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager.create_table(cost_rates()).await?;
-        manager.create_table(data_policies()).await?;
-        manager.create_table(encryption_keys()).await?;
+        tenant::create_table(manager, cost_rates()).await?;
+        tenant::create_table(manager, data_policies()).await?;
+        reference::create_table(manager, encryption_keys()).await?;
         add_column(manager, "clusters", schema::json("receipt"), "'{}'").await
     }
 

@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema, sea_orm::DatabaseBackend};
 
-use crate::tenant::add_column;
+use crate::tenant::{add_column, has_rows};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -33,7 +33,9 @@ impl MigrationTrait for Migration {
             "UPDATE clusters SET dropped = {function}('computations', dropped_computations, \
              'task_groups', dropped_task_groups, 'errors', dropped_errors)"
         );
-        manager.get_connection().execute_unprepared(&moved).await?;
+        if has_rows(manager, "clusters").await? {
+            manager.get_connection().execute_unprepared(&moved).await?;
+        }
         for column in ["dropped_computations", "dropped_task_groups", "dropped_errors"] {
             manager.alter_table(Table::alter().table("clusters").drop_column(column).take()).await?;
         }

@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::belongs_to_cluster;
+use crate::tenant::{self, belongs_to_cluster};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -10,19 +10,19 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager
-            .create_table(
-                Table::create()
-                    .table("cluster_tags")
-                    .col(schema::uuid("account_id"))
-                    .col(schema::big_integer("cluster_id"))
-                    .col(schema::text("key"))
-                    .col(schema::text("value"))
-                    .primary_key(Index::create().col("account_id").col("cluster_id").col("key"))
-                    .foreign_key(&mut belongs_to_cluster("cluster_tags"))
-                    .take(),
-            )
-            .await?;
+        tenant::create_table(
+            manager,
+            Table::create()
+                .table("cluster_tags")
+                .col(schema::uuid("account_id"))
+                .col(schema::big_integer("cluster_id"))
+                .col(schema::text("key"))
+                .col(schema::text("value"))
+                .primary_key(Index::create().col("account_id").col("cluster_id").col("key"))
+                .foreign_key(&mut belongs_to_cluster("cluster_tags"))
+                .take(),
+        )
+        .await?;
         // Finds the clusters with a tag. Tags are written by people, and not by reports.
         manager
             .create_index(
@@ -36,21 +36,21 @@ impl MigrationTrait for Migration {
                     .take(),
             )
             .await?;
-        manager
-            .create_table(
-                Table::create()
-                    .table("cluster_notes")
-                    .col(schema::uuid("account_id"))
-                    .col(schema::big_integer("cluster_id"))
-                    .col(schema::uuid("user_id"))
-                    .col(schema::big_integer("changed_at"))
-                    .col(schema::big_integer("key_id"))
-                    .col(schema::blob("sealed"))
-                    .primary_key(Index::create().col("account_id").col("cluster_id"))
-                    .foreign_key(&mut belongs_to_cluster("cluster_notes"))
-                    .take(),
-            )
-            .await
+        tenant::create_table(
+            manager,
+            Table::create()
+                .table("cluster_notes")
+                .col(schema::uuid("account_id"))
+                .col(schema::big_integer("cluster_id"))
+                .col(schema::uuid("user_id"))
+                .col(schema::big_integer("changed_at"))
+                .col(schema::big_integer("key_id"))
+                .col(schema::blob("sealed"))
+                .primary_key(Index::create().col("account_id").col("cluster_id"))
+                .foreign_key(&mut belongs_to_cluster("cluster_notes"))
+                .take(),
+        )
+        .await
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {

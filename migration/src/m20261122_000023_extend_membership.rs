@@ -2,6 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
+use crate::reference;
 use crate::tenant::change_words;
 
 #[derive(DeriveMigrationName)]
@@ -27,27 +28,27 @@ impl MigrationTrait for Migration {
                     .take(),
             )
             .await?;
-        manager
-            .create_table(
-                Table::create()
-                    .table("default_accounts")
-                    .col(schema::uuid("user_id").primary_key())
-                    .col(schema::uuid("account_id"))
-                    // With the membership it is gone.
-                    .foreign_key(
-                        ForeignKey::create()
-                            .name("default_accounts_membership_fkey")
-                            .from_tbl("default_accounts")
-                            .from_col("account_id")
-                            .from_col("user_id")
-                            .to_tbl("memberships")
-                            .to_col("account_id")
-                            .to_col("user_id")
-                            .on_delete(ForeignKeyAction::Cascade),
-                    )
-                    .take(),
-            )
-            .await
+        reference::create_table(
+            manager,
+            Table::create()
+                .table("default_accounts")
+                .col(schema::uuid("user_id").primary_key())
+                .col(schema::uuid("account_id"))
+                // With the membership it is gone.
+                .foreign_key(
+                    ForeignKey::create()
+                        .name("default_accounts_membership_fkey")
+                        .from_tbl("default_accounts")
+                        .from_col("account_id")
+                        .from_col("user_id")
+                        .to_tbl("memberships")
+                        .to_col("account_id")
+                        .to_col("user_id")
+                        .on_delete(ForeignKeyAction::Cascade),
+                )
+                .take(),
+        )
+        .await
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {

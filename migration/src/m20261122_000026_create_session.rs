@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::reference::belongs_to_user;
+use crate::reference::{self, belongs_to_user};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -10,19 +10,19 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager
-            .create_table(
-                Table::create()
-                    .table("sessions")
-                    .col(schema::var_binary("id", 32).primary_key())
-                    .col(schema::uuid("user_id"))
-                    .col(schema::big_integer("created_at"))
-                    .col(schema::big_integer("used_at"))
-                    .col(schema::big_integer("expires_at"))
-                    .foreign_key(&mut belongs_to_user("sessions"))
-                    .take(),
-            )
-            .await?;
+        reference::create_table(
+            manager,
+            Table::create()
+                .table("sessions")
+                .col(schema::var_binary("id", 32).primary_key())
+                .col(schema::uuid("user_id"))
+                .col(schema::big_integer("created_at"))
+                .col(schema::big_integer("used_at"))
+                .col(schema::big_integer("expires_at"))
+                .foreign_key(&mut belongs_to_user("sessions"))
+                .take(),
+        )
+        .await?;
         // All of a user's end together.
         manager
             .create_index(

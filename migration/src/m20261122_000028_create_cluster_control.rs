@@ -3,7 +3,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::{belongs_to_cluster, change_words, one_of_null};
+use crate::tenant::{self, belongs_to_cluster, change_words, one_of_null};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -22,26 +22,26 @@ impl MigrationTrait for Migration {
         {
             manager.alter_table(Table::alter().table("clusters").add_column(column).take()).await?;
         }
-        manager
-            .create_table(
-                Table::create()
-                    .table("cluster_controls")
-                    .col(schema::uuid("account_id"))
-                    .col(schema::big_integer("cluster_id"))
-                    .col(schema::big_integer_null("kept_at"))
-                    .col(schema::big_integer_null("kept_until"))
-                    .col(schema::uuid_null("kept_by"))
-                    .col(schema::big_integer_null("warned_at"))
-                    .col(schema::big_integer_null("warned_idle_since"))
-                    .col(schema::big_integer_null("stop_at"))
-                    .col(one_of_null("stop_origin", &["user", "operator", "idle_policy"]))
-                    .col(schema::uuid_null("stop_user_id"))
-                    .col(schema::text_null("stop_reason"))
-                    .primary_key(Index::create().col("account_id").col("cluster_id"))
-                    .foreign_key(&mut belongs_to_cluster("cluster_controls"))
-                    .take(),
-            )
-            .await
+        tenant::create_table(
+            manager,
+            Table::create()
+                .table("cluster_controls")
+                .col(schema::uuid("account_id"))
+                .col(schema::big_integer("cluster_id"))
+                .col(schema::big_integer_null("kept_at"))
+                .col(schema::big_integer_null("kept_until"))
+                .col(schema::uuid_null("kept_by"))
+                .col(schema::big_integer_null("warned_at"))
+                .col(schema::big_integer_null("warned_idle_since"))
+                .col(schema::big_integer_null("stop_at"))
+                .col(one_of_null("stop_origin", &["user", "operator", "idle_policy"]))
+                .col(schema::uuid_null("stop_user_id"))
+                .col(schema::text_null("stop_reason"))
+                .primary_key(Index::create().col("account_id").col("cluster_id"))
+                .foreign_key(&mut belongs_to_cluster("cluster_controls"))
+                .take(),
+        )
+        .await
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {

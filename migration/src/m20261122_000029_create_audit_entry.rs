@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::{belongs_to_account, one_of};
+use crate::tenant::{self, belongs_to_account, one_of};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -18,29 +18,29 @@ const INDEXES: [(&str, Option<&str>); 4] = [
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager
-            .create_table(
-                Table::create()
-                    .table("audit_entries")
-                    .col(schema::uuid("account_id"))
-                    .col(schema::uuid("id"))
-                    .col(schema::big_integer("happened_at"))
-                    // No list of words: there is another one with every new thing that can be done.
-                    .col(schema::text("action"))
-                    .col(one_of("outcome", &["done", "refused"]))
-                    .col(schema::uuid_null("user_id"))
-                    .col(schema::text_null("user_name"))
-                    .col(one_of("credential", &["api_token", "jwt", "session", "operator"]))
-                    .col(schema::text_null("token_identifier"))
-                    .col(schema::text_null("address"))
-                    .col(schema::uuid_null("request_id"))
-                    .col(schema::text("target"))
-                    .col(schema::text("detail"))
-                    .primary_key(Index::create().col("account_id").col("id"))
-                    .foreign_key(&mut belongs_to_account("audit_entries"))
-                    .take(),
-            )
-            .await?;
+        tenant::create_table(
+            manager,
+            Table::create()
+                .table("audit_entries")
+                .col(schema::uuid("account_id"))
+                .col(schema::uuid("id"))
+                .col(schema::big_integer("happened_at"))
+                // No list of words: there is another one with every new thing that can be done.
+                .col(schema::text("action"))
+                .col(one_of("outcome", &["done", "refused"]))
+                .col(schema::uuid_null("user_id"))
+                .col(schema::text_null("user_name"))
+                .col(one_of("credential", &["api_token", "jwt", "session", "operator"]))
+                .col(schema::text_null("token_identifier"))
+                .col(schema::text_null("address"))
+                .col(schema::uuid_null("request_id"))
+                .col(schema::text("target"))
+                .col(schema::text("detail"))
+                .primary_key(Index::create().col("account_id").col("id"))
+                .foreign_key(&mut belongs_to_account("audit_entries"))
+                .take(),
+        )
+        .await?;
         for (name, column) in INDEXES {
             let mut index = Index::create().name(name).table("audit_entries").col("account_id").take();
             if let Some(column) = column {

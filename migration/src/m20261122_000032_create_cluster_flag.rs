@@ -2,7 +2,7 @@
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::{belongs_to_account, belongs_to_cluster, one_of};
+use crate::tenant::{self, belongs_to_account, belongs_to_cluster, one_of};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -24,26 +24,26 @@ const KINDS: [&str; 11] = [
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager
-            .create_table(
-                Table::create()
-                    .table("cluster_flags")
-                    .col(schema::uuid("account_id"))
-                    .col(schema::big_integer("cluster_id"))
-                    .col(schema::uuid("id"))
-                    .col(one_of("kind", &KINDS))
-                    .col(schema::big_integer("since"))
-                    .col(schema::big_integer("ended_key"))
-                    .col(schema::double("threshold"))
-                    .col(schema::double("value"))
-                    .col(schema::uuid_null("worker_id"))
-                    .col(schema::uuid_null("error_group_id"))
-                    .col(schema::text_null("name"))
-                    .primary_key(Index::create().col("account_id").col("cluster_id").col("id"))
-                    .foreign_key(&mut belongs_to_cluster("cluster_flags"))
-                    .take(),
-            )
-            .await?;
+        tenant::create_table(
+            manager,
+            Table::create()
+                .table("cluster_flags")
+                .col(schema::uuid("account_id"))
+                .col(schema::big_integer("cluster_id"))
+                .col(schema::uuid("id"))
+                .col(one_of("kind", &KINDS))
+                .col(schema::big_integer("since"))
+                .col(schema::big_integer("ended_key"))
+                .col(schema::double("threshold"))
+                .col(schema::double("value"))
+                .col(schema::uuid_null("worker_id"))
+                .col(schema::uuid_null("error_group_id"))
+                .col(schema::text_null("name"))
+                .primary_key(Index::create().col("account_id").col("cluster_id").col("id"))
+                .foreign_key(&mut belongs_to_cluster("cluster_flags"))
+                .take(),
+        )
+        .await?;
         // Those that last come last in it. It is written when a flag comes and when it goes, and not by reports.
         manager
             .create_index(
@@ -57,30 +57,30 @@ impl MigrationTrait for Migration {
                     .take(),
             )
             .await?;
-        manager
-            .create_table(
-                Table::create()
-                    .table("flag_mutes")
-                    .col(schema::uuid("account_id"))
-                    .col(one_of("kind", &KINDS))
-                    .col(schema::text("tag_key"))
-                    .col(schema::boolean("any_value"))
-                    .col(schema::text("tag_value"))
-                    .col(schema::big_integer("until_key"))
-                    .col(schema::big_integer("muted_at"))
-                    .col(schema::uuid("muted_by"))
-                    .primary_key(
-                        Index::create()
-                            .col("account_id")
-                            .col("kind")
-                            .col("tag_key")
-                            .col("any_value")
-                            .col("tag_value"),
-                    )
-                    .foreign_key(&mut belongs_to_account("flag_mutes"))
-                    .take(),
-            )
-            .await
+        tenant::create_table(
+            manager,
+            Table::create()
+                .table("flag_mutes")
+                .col(schema::uuid("account_id"))
+                .col(one_of("kind", &KINDS))
+                .col(schema::text("tag_key"))
+                .col(schema::boolean("any_value"))
+                .col(schema::text("tag_value"))
+                .col(schema::big_integer("until_key"))
+                .col(schema::big_integer("muted_at"))
+                .col(schema::uuid("muted_by"))
+                .primary_key(
+                    Index::create()
+                        .col("account_id")
+                        .col("kind")
+                        .col("tag_key")
+                        .col("any_value")
+                        .col("tag_value"),
+                )
+                .foreign_key(&mut belongs_to_account("flag_mutes"))
+                .take(),
+        )
+        .await
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {

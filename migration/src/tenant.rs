@@ -5,6 +5,16 @@ use sea_orm_migration::{
     sea_orm::{DatabaseBackend, Statement},
 };
 
+use crate::placement::{Placement, create, distribute};
+
+/// Makes a table whose rows lie with all else of their account.
+pub(crate) async fn create_table(
+    manager: &SchemaManager<'_>,
+    table: TableCreateStatement,
+) -> Result<(), DbErr> {
+    create(manager, table, Placement::WithAccount).await
+}
+
 /// Ties a table's rows to a cluster of the same account, and lets them go with it.
 pub(crate) fn belongs_to_cluster(table: &'static str) -> ForeignKeyCreateStatement {
     ForeignKey::create()
@@ -61,6 +71,14 @@ pub(crate) async fn add_column(
     // Rows that were there before get the value from the default until they are written.
     database.execute_unprepared(&format!("UPDATE {table} SET {name} = {name}")).await?;
     replace_in_definition(manager, table, &format!(" DEFAULT ({value})"), "").await
+}
+
+/// Whether a table has rows. Citus refuses some statements that change rows from before, whether there are any or not; and a
+/// store that lies on it has none.
+pub(crate) async fn has_rows(manager: &SchemaManager<'_>, table: &'static str) -> Result<bool, DbErr> {
+    let one =
+        Statement::from_string(manager.get_database_backend(), format!("SELECT 1 FROM {table} LIMIT 1"));
+    Ok(manager.get_connection().query_one_raw(one).await?.is_some())
 }
 
 /// Lets a text column that takes one of a few words take one of others, which all rows have.
@@ -128,12 +146,12 @@ pub(crate) async fn create_partitioned(
     column: &str,
 ) -> Result<(), DbErr> {
     if manager.get_database_backend() != DatabaseBackend::Postgres {
-        return manager.create_table(table).await;
+        return create_table(manager, table).await;
     }
     let create = format!("{} PARTITION BY RANGE ({column})", table.to_string(PostgresQueryBuilder));
     let database = manager.get_connection();
     database.execute_unprepared(&create).await?;
     let rest = format!("CREATE TABLE {name}_default PARTITION OF {name} DEFAULT");
     database.execute_unprepared(&rest).await?;
-    Ok(())
+    distribute(manager, name, Placement::WithAccount).await
 }

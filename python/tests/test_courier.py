@@ -186,6 +186,18 @@ def test_retry_after_is_honoured(galvo, scheduler, status):
     assert unreadable <= 4.0
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_who_is_told_the_same_comes_back_at_different_times(galvo, scheduler, status):
+    galvo.always = answer(status, {"Retry-After": "5"})
+    pauses = deliver(galvo, scheduler, 30)
+    assert 5.0 <= min(pauses)
+    # At first within two seconds, and in the end within a minute.
+    assert all(pause <= 5.0 + max(1.25, 2.0**count) for count, pause in enumerate(pauses[:5], 1))
+    late = pauses[5:]
+    assert max(late) <= 65.0
+    assert max(late) - min(late) > 20.0
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refused_token_is_tried_slowly_and_told_once(galvo, scheduler, status, caplog):
     galvo.always = lambda report: (status, {}, {"message": f"bad token {TOKEN}"})

@@ -1,5 +1,6 @@
 //! A database of its own for each test: an SQLite file, or one on the PostgreSQL server that
-//! `GALVO_TEST_DATABASE_URL` names.
+//! `GALVO_TEST_DATABASE_URL` names. If that has Citus to offer (`GALVO_TEST_CITUS_URL` in `make test`), each database is
+//! a distributed one, whose only machine that server is.
 
 use std::sync::{
     Arc,
@@ -25,7 +26,9 @@ impl Database {
     /// A migrated, empty database.
     pub async fn migrated() -> Self {
         static TEMPLATE: OnceCell<String> = OnceCell::const_new();
-        if let Ok(server) = std::env::var(VARIABLE) {
+        if let Ok(server) = std::env::var(VARIABLE)
+            && !is_citus(&server).await
+        {
             let template = TEMPLATE.get_or_init(|| migrated_template(&server)).await;
             return Self { url: create(&server, Some(template)).await, directory: None };
         }
@@ -122,5 +125,36 @@ async fn create(server: &str, template: Option<&str>) -> String {
     admin.execute_raw(Statement::from_string(DatabaseBackend::Postgres, create)).await.unwrap();
     admin.close().await.unwrap();
     let (address, _) = server.rsplit_once('/').unwrap();
-    format!("{address}/{name}")
+    let url = format!("{address}/{name}");
+    if is_citus(server).await {
+        distribute(&url).await;
+    }
+    url
+}
+
+/// Whether the server has Citus. Its databases cannot be copied, because rows of theirs lie elsewhere.
+async fn is_citus(server: &str) -> bool {
+    static IS_CITUS: OnceCell<bool> = OnceCell::const_new();
+    let ask = async || {
+        let admin = sea_orm::Database::connect(server).await.unwrap();
+        let extension = "SELECT 1 FROM pg_available_extensions WHERE name = 'citus'";
+        let found = admin.query_one_raw(Statement::from_string(DatabaseBackend::Postgres, extension)).await;
+        admin.close().await.unwrap();
+        found.unwrap().is_some()
+    };
+    *IS_CITUS.get_or_init(ask).await
+}
+
+/// Makes a database a distributed one.
+async fn distribute(url: &str) {
+    let database = sea_orm::Database::connect(url).await.unwrap();
+    for statement in [
+        "CREATE EXTENSION citus",
+        "SELECT citus_set_coordinator_host('localhost', current_setting('port')::int)",
+        // A table of a test has few rows.
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET citus.shard_count = 2', current_database()); END $$",
+    ] {
+        database.execute_unprepared(statement).await.unwrap();
+    }
+    database.close().await.unwrap();
 }

@@ -317,3 +317,17 @@ async fn there_is_nothing_a_distributed_database_refuses() {
         assert_eq!(column(&connection, query).await, Vec::<String>::new(), "{query}");
     }
 }
+
+#[tokio::test]
+async fn a_release_that_is_being_replaced_starts_on_the_schema_of_the_next() {
+    let database = Database::migrated().await;
+    let connection = database.connection().await;
+    let run = async |sql: &str| connection.execute_unprepared(sql).await.unwrap();
+    run("INSERT INTO seaql_migrations (version, applied_at) VALUES ('m20990101_000001_next', 1)").await;
+    Store::migrate(&database.store_url()).await.unwrap();
+    // What lacks a step of this release, and has another, is of no release.
+    let last = Migrator::migrations().last().unwrap().name().to_owned();
+    run(&format!("DELETE FROM seaql_migrations WHERE version = '{last}'")).await;
+    let error = Store::migrate(&database.store_url()).await.unwrap_err();
+    assert!(format!("{error:?}").contains("m20990101_000001_next"), "{error:?}");
+}

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use entity::{
@@ -28,6 +29,9 @@ use crate::{
 
 /// The longest time between reports the server ever asks for, in seconds.
 const MAX_INTERVAL_SECONDS: f64 = 600.0;
+
+/// How long storing a report may take. Reporters do not wait for that long, and send it again.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How often an identifier is drawn for a new cluster; one in 4,096 collides, and only within a millisecond.
 const IDENTIFIER_DRAWS: u32 = 8;
@@ -83,7 +87,7 @@ impl Reports {
                 let (reports, part, expected) = (reports.clone(), Arc::clone(&part), expected.clone());
                 Box::pin(async move { reports.record_all(&store, user, &part, &expected).await })
             };
-            match store.write(write).await? {
+            match store.write_within(PATIENCE, write).await? {
                 Outcome::Stored(before) => break before,
                 Outcome::Unexpected(now) => {
                     self.expect(viewer.account_id(), &now);
@@ -172,10 +176,10 @@ impl Reports {
                 // Behind the lock: what waited for it arrives now.
                 let now = self.clock.timestamp();
                 let arrival = now.timestamp_millis().max(row.changed_at + 1);
-                let (cluster, complete_until) = (row.id, row.complete_until);
+                let (cluster, after, complete_until) = (row.id, row.changed_at, row.complete_until);
                 let row = store.update_cluster(row, now, arrival, report, &accepted).await?;
                 let wanted = wanted(store, &row, Known { kept_until, idle_due_seconds }, now).await?;
-                return Ok(Outcome::Stored(Before { cluster, arrival, complete_until, wanted }));
+                return Ok(Outcome::Stored(Before { cluster, arrival, after, complete_until, wanted }));
             }
             let accepted = store.accepted().await?;
             if accepted != *expected {
@@ -187,6 +191,7 @@ impl Reports {
                 return Ok(Outcome::Stored(Before {
                     cluster: id,
                     arrival: now.timestamp_millis(),
+                    after: NOTHING,
                     complete_until: NOTHING,
                     wanted: Wanted::of(DesiredState::Running),
                 }));
@@ -196,10 +201,12 @@ impl Reports {
     }
 }
 
-/// What was known of the cluster before the report, the report's place among its changes, and what is wanted of it since.
+/// What was known of the cluster before the report, the report's place among its changes and that of the change before, and
+/// what is wanted of it since.
 struct Before {
     cluster: ClusterId,
     arrival: i64,
+    after: i64,
     complete_until: i64,
     wanted: Wanted,
 }
@@ -213,7 +220,8 @@ impl Before {
             | Changed::ERRORS.when(!report.errors.is_empty())
             | Changed::EVENTS.when(!report.events.is_empty())
             | Changed::LOGS.when(!report.logs.is_empty());
-        Notice { cluster: self.cluster, changed, arrival: self.arrival, since: report.oldest() }
+        let (cluster, arrival, after) = (self.cluster, self.arrival, self.after);
+        Notice { cluster, changed, arrival, after, since: report.oldest() }
     }
 }
 

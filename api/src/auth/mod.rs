@@ -28,6 +28,7 @@ mod viewer;
 pub use authenticator::{AuthError, Authenticator, Shown};
 pub use credential::{Credential, LimitKey};
 pub use jwks::JwksError;
+pub(crate) use jwks::usable_keys;
 pub use jwt::JwtVerifier;
 pub use oidc::{CALLBACK, OidcError, OidcProvider, Returned};
 pub use session::{Proof, Session, Sessions};

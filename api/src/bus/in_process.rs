@@ -10,6 +10,7 @@ use std::{
 };
 
 use entity::ids::{AccountId, ClusterId};
+use futures::future::{BoxFuture, ready};
 use tokio::sync::Notify;
 
 use super::{Bus, Changed, Heard, Notice};
@@ -109,8 +110,16 @@ impl Bus for InProcess {
         Watch { bus: self.clone(), account, ear }
     }
 
+    fn look_again(&self, account: AccountId) {
+        self.publish_gap(account);
+    }
+
     fn is_whole(&self) -> bool {
         true
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(ready(()))
     }
 }
 
@@ -178,7 +187,7 @@ mod tests {
     const BOB: AccountId = AccountId(Uuid::from_u128(2));
 
     fn notice(cluster: i64, changed: Changed, arrival: i64) -> Notice {
-        Notice { cluster: ClusterId(cluster), changed, arrival, since: None }
+        Notice { cluster: ClusterId(cluster), changed, arrival, after: arrival - 1, since: None }
     }
 
     #[tokio::test]
@@ -190,7 +199,7 @@ mod tests {
         bus.publish(ADA, Notice { since: Some(7), ..notice(1, Changed::LOGS, 3) });
         bus.publish(ADA, Notice { since: Some(5), ..notice(1, Changed::FIGURES, 2) });
         bus.publish(ADA, notice(2, Changed::ERRORS, 4));
-        let both = Notice { since: Some(5), ..notice(1, Changed::FIGURES | Changed::LOGS, 3) };
+        let both = Notice { since: Some(5), after: 1, ..notice(1, Changed::FIGURES | Changed::LOGS, 3) };
         assert_eq!(watch.heard().await, Heard { clusters: vec![both], ..Heard::default() });
         assert_eq!(watch.heard().now_or_never(), None);
         assert_eq!(other.heard().now_or_never(), None);

@@ -11,6 +11,7 @@ mod redis;
 use std::{fmt::Debug, ops::BitOr};
 
 use entity::ids::{AccountId, ClusterId};
+use futures::future::BoxFuture;
 
 pub use self::{
     in_process::{InProcess, Watch},
@@ -84,6 +85,8 @@ pub struct Notice {
     pub changed: Changed,
     /// The change's place among those of the cluster, as `clusters.changed_at` has it.
     pub arrival: i64,
+    /// The place of the change before it. Whoever has read less than that has missed a notice.
+    pub after: i64,
     /// The time of the oldest event, line or error that was added, in milliseconds since 1970: none if none was.
     pub since: Option<i64>,
 }
@@ -93,8 +96,8 @@ impl Notice {
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         let since = [self.since, other.since].into_iter().flatten().min();
-        let arrival = self.arrival.max(other.arrival);
-        Self { cluster: self.cluster, changed: self.changed | other.changed, arrival, since }
+        let (arrival, after) = (self.arrival.max(other.arrival), self.after.min(other.after));
+        Self { cluster: self.cluster, changed: self.changed | other.changed, arrival, after, since }
     }
 }
 
@@ -120,6 +123,12 @@ pub trait Bus: Debug + Send + Sync {
     /// Watches an account from now on, for changes among `what`.
     fn watch(&self, account: AccountId, what: Changed) -> Watch;
 
+    /// Has those who watch an account in this process look for what changed, as after a gap.
+    fn look_again(&self, account: AccountId);
+
     /// Whether all servers of the store hear of one another now.
     fn is_whole(&self) -> bool;
+
+    /// Tells the other servers what they have not been told yet, before this one ends.
+    fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -16,7 +16,7 @@ use std::{
 };
 
 use entity::ids::{AccountId, ClusterId};
-use futures::StreamExt;
+use futures::{StreamExt, future::BoxFuture};
 use redis::{Client, IntoConnectionInfo, RedisError, aio::MultiplexedConnection};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -27,6 +27,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{Bus, Changed, InProcess, Notice, Watch};
+use crate::metrics::BusMetrics;
 
 /// Where servers say what they watch.
 const PRESENCE: &str = "galvo:1:watching";
@@ -79,6 +80,31 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
+impl RedisUrl {
+    /// Has it pass a message on, and returns its version if it tells it.
+    ///
+    /// # Errors
+    /// When it does not answer, or may not do what the bus does.
+    pub(crate) async fn examine(&self) -> Result<Option<String>, RedisError> {
+        let (channel, message) = (format!("galvo:1:doctor:{}", Uuid::new_v4()), "heard");
+        let pass_on = async {
+            let mut listener = self.0.get_async_pubsub().await?;
+            listener.subscribe(&channel).await?;
+            let mut publisher = self.0.get_multiplexed_async_connection().await?;
+            redis::cmd("PUBLISH").arg(&channel).arg(message).exec_async(&mut publisher).await?;
+            listener.on_message().next().await.ok_or_else(silent)?;
+            // Not everybody may ask that.
+            let told: Result<String, _> = redis::cmd("INFO").arg("server").query_async(&mut publisher).await;
+            let version = told.ok().and_then(|told| {
+                let line = told.lines().find_map(|line| line.strip_prefix("redis_version:"))?;
+                Some(line.trim().to_owned())
+            });
+            Ok(version)
+        };
+        timeout(PATIENCE, pass_on).await.map_err(|_| silent())?
+    }
+}
+
 /// The bus of several processes.
 #[derive(Debug)]
 pub struct Redis {
@@ -98,6 +124,11 @@ struct Shared {
     unsure: AtomicBool,
     waiting: Mutex<Waiting>,
     called: Notify,
+    metrics: BusMetrics,
+    /// Whether this server ends.
+    closing: AtomicBool,
+    /// Told once all is published then.
+    closed: Notify,
 }
 
 impl fmt::Debug for Shared {
@@ -121,6 +152,9 @@ struct News {
     /// The number of the cluster, what changed, its arrival, and since when.
     #[serde(default)]
     clusters: Vec<(i64, u16, i64, Option<i64>)>,
+    /// The places of the changes before, in the same order. Servers of other releases may not tell them, nor know them.
+    #[serde(default)]
+    after: Vec<i64>,
     #[serde(default)]
     access: bool,
     #[serde(default)]
@@ -141,7 +175,7 @@ struct Presence {
 impl Redis {
     /// Begins to connect. Whether Redis answers is not waited for.
     #[must_use]
-    pub fn start(url: &RedisUrl) -> Self {
+    pub(crate) fn start(url: &RedisUrl, metrics: BusMetrics) -> Self {
         let shared = Arc::new(Shared {
             local: InProcess::default(),
             server: Uuid::new_v4(),
@@ -150,6 +184,9 @@ impl Redis {
             unsure: AtomicBool::new(false),
             waiting: Mutex::default(),
             called: Notify::new(),
+            metrics,
+            closing: AtomicBool::new(false),
+            closed: Notify::new(),
         });
         let task = tokio::spawn(connect_again_and_again(Arc::clone(&shared), url.0.clone()));
         Self { shared, task: task.abort_handle() }
@@ -173,6 +210,7 @@ impl Bus for Redis {
                 waiting.clusters.insert(key, notice);
             } else {
                 waiting.gaps.insert(account);
+                self.shared.metrics.dropped(1);
             }
         });
     }
@@ -188,8 +226,22 @@ impl Bus for Redis {
         self.shared.local.watch(account, what)
     }
 
+    fn look_again(&self, account: AccountId) {
+        self.shared.local.publish_gap(account);
+    }
+
     fn is_whole(&self) -> bool {
         self.shared.whole.load(Ordering::Acquire)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if self.is_whole() {
+                self.shared.closing.store(true, Ordering::Release);
+                self.shared.called.notify_one();
+                let _ = timeout(PATIENCE, self.shared.closed.notified()).await;
+            }
+        })
     }
 }
 
@@ -213,8 +265,10 @@ impl Shared {
         let waiting = mem::take(&mut *self.waiting());
         let mut news: BTreeMap<AccountId, News> = BTreeMap::new();
         for ((account, cluster), notice) in waiting.clusters {
-            let Notice { changed, arrival, since, .. } = notice;
-            news.entry(account).or_default().clusters.push((cluster.0, changed.bits(), arrival, since));
+            let Notice { changed, arrival, after, since, .. } = notice;
+            let news = news.entry(account).or_default();
+            news.clusters.push((cluster.0, changed.bits(), arrival, since));
+            news.after.push(after);
         }
         for account in waiting.access {
             news.entry(account).or_default().access = true;
@@ -233,9 +287,12 @@ impl Shared {
         if news.from == self.server {
             return;
         }
-        for (cluster, changed, arrival, since) in news.clusters {
+        self.metrics.received();
+        for (index, (cluster, changed, arrival, since)) in news.clusters.into_iter().enumerate() {
             let (cluster, changed) = (ClusterId(cluster), Changed::of_bits(changed));
-            self.local.publish(account, Notice { cluster, changed, arrival, since });
+            // Where it is not told, something may have been missed.
+            let after = news.after.get(index).copied().unwrap_or(arrival);
+            self.local.publish(account, Notice { cluster, changed, arrival, after, since });
         }
         if news.access {
             self.local.publish_access(account);
@@ -252,7 +309,9 @@ async fn connect_again_and_again(shared: Arc<Shared>, client: Client) {
         let Err(error) = Session::run(&shared, &client).await;
         let was_whole = shared.whole.swap(false, Ordering::AcqRel);
         shared.unsure.store(false, Ordering::Release);
-        *shared.waiting() = Waiting::default();
+        let waiting = mem::take(&mut *shared.waiting());
+        shared.metrics.lost();
+        shared.metrics.dropped(waiting.clusters.len());
         shared.elsewhere.write().unwrap_or_else(PoisonError::into_inner).clear();
         if was_whole || !said {
             tracing::warn!(%error, "Redis is away: other servers are not heard");
@@ -283,6 +342,7 @@ impl Session<'_> {
             Ok::<_, RedisError>((listener, client.get_multiplexed_async_connection().await?))
         };
         let (listener, publisher) = timeout(PATIENCE, connect).await.map_err(|_| silent())??;
+        shared.metrics.connected();
         let (mut sink, mut stream) = listener.split();
         let begun = Instant::now();
         let mut session = Session { shared, publisher, others: HashMap::new(), heard: begun };
@@ -305,14 +365,24 @@ impl Session<'_> {
                 }
                 () = shared.local.accounts_changed() => {}
                 () = shared.called.notified() => {
-                    session.publish(shared.messages()).await?;
+                    let closing = shared.closing.load(Ordering::Acquire);
+                    let messages = shared.messages();
+                    let count = messages.len();
+                    session.publish(messages).await?;
+                    shared.metrics.published(count);
+                    if closing {
+                        shared.closed.notify_one();
+                    }
                     sleep(GATHERED).await;
                 }
                 _ = says.tick() => {
                     if session.heard.elapsed() > SILENT {
                         return Err(silent());
                     }
-                    session.forget_the_silent();
+                    if session.forget_the_silent() {
+                        // What one that is gone changed last, it may not have told.
+                        shared.local.publish_gaps(&watched);
+                    }
                     if begun.elapsed() > SILENT {
                         shared.unsure.store(false, Ordering::Release);
                     }
@@ -374,12 +444,15 @@ impl Session<'_> {
         asks
     }
 
-    fn forget_the_silent(&mut self) {
+    /// Returns whether there were any.
+    fn forget_the_silent(&mut self) -> bool {
         let before = self.others.len();
         self.others.retain(|_, (_, said)| said.elapsed() < SILENT);
-        if self.others.len() < before {
+        let some = self.others.len() < before;
+        if some {
             self.tell_elsewhere();
         }
+        some
     }
 
     fn tell_elsewhere(&self) {

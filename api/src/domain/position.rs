@@ -82,6 +82,12 @@ impl Position {
         self.clusters.get(&cluster).copied().unwrap_or(self.floor)
     }
 
+    /// Whether something of any cluster has been read that somebody who has read as far as `other` has not.
+    #[must_use]
+    pub fn is_ahead_of(&self, other: &Self) -> bool {
+        self.clusters.iter().any(|(cluster, arrival)| *arrival > other.of(*cluster))
+    }
+
     /// Whether something of a cluster is known to have been read that not all clusters are read up to.
     #[must_use]
     pub fn names(&self, cluster: ClusterId) -> bool {
@@ -216,6 +222,8 @@ mod tests {
         position.read(ClusterId(1), 1_040_000);
         position.read(ClusterId(2), 1_010_000);
         assert_eq!([1, 2, 3].map(|id| position.of(ClusterId(id))), [1_050_000, 1_010_000, 1_000_000]);
+        let behind = Position::at(1_020_000);
+        assert!(position.is_ahead_of(&behind) && !behind.is_ahead_of(&position));
         position.settle(1_080_000);
         assert_eq!([1, 2, 3].map(|id| position.of(ClusterId(id))), [1_050_000, 1_020_000, 1_020_000]);
         position.settle(1_000_000);

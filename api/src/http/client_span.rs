@@ -2,10 +2,7 @@
 //! a span's block took.
 
 use axum::{Json, body::Body, extract::State, http::HeaderMap};
-use entity::{
-    api_token::Scope,
-    ids::{ClusterId, SpanId},
-};
+use entity::ids::{ClusterId, SpanId};
 use governor::clock::{Clock, DefaultClock};
 use serde_json::{Map, Value};
 
@@ -59,7 +56,7 @@ pub(super) async fn post(
     body: Body,
 ) -> Result<Json<Map<String, Value>>, Problem> {
     // The program that opens a span registered the plugin with the same token, which reports.
-    let viewer = state.viewer(&headers, Scope::Ingest).await?;
+    let viewer = state.reporter(&headers).await?;
     state.report_quota.check_key(&viewer.limit_key()).map_err(|busy| {
         let wait = busy.wait_time_from(DefaultClock::default().now());
         Problem::rate_limited(wait.as_secs() + 1, "too many requests with this token")
@@ -73,10 +70,7 @@ pub(super) async fn post(
     state.report_budget.check(taker)?;
     let received = body::announced(&headers, LIMITS)?.receive(body, state.patience.body).await?;
     state.report_budget.overdraw(taker, received.size());
-    let _place = state
-        .reports_under_way
-        .try_acquire()
-        .map_err(|_| Problem::unavailable("too many reports are being stored, try again later"))?;
+    let _place = state.reports_under_way.try_acquire().map_err(|_| Problem::too_many_reports())?;
     let report: ClientSpanReport = received.parse().await?;
     if !state.client_spans.record(&viewer, cluster, span, report).await? {
         return Err(Problem::not_found());

@@ -180,6 +180,11 @@ impl Problem {
         Self { header: Some((header::RETRY_AFTER, RETRY_AFTER_SECONDS.into())), ..problem }
     }
 
+    /// The store has as many reports to store as it takes at once.
+    pub(super) fn too_many_reports() -> Self {
+        Self::unavailable("too many reports are being stored, try again later")
+    }
+
     /// A handler panicked. The panic's own message may hold anything, so it goes to the log only.
     pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let message =

@@ -30,7 +30,8 @@ async fn lose(jobs: &Jobs) -> Result<Progress, StoreError> {
             && let Some(arrival) = store.lose_cluster(cluster, watching_since, jobs.now()).await?
         {
             let changed = Changed::FIGURES | Changed::COMPUTATIONS;
-            let notice = Notice { cluster: cluster.id, changed, arrival, since: None };
+            let (cluster_id, after) = (cluster.id, arrival - 1);
+            let notice = Notice { cluster: cluster_id, changed, arrival, after, since: None };
             jobs.store.bus().publish(cluster.account_id, notice);
             progress.add("lost", 1);
         }

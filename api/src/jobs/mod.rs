@@ -20,7 +20,11 @@ use std::{
 
 use entity::Timestamp;
 use futures::future::BoxFuture;
-use tokio::{sync::watch, task::JoinHandle, time::Instant};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 
 use self::reencryption::Walk;
 use crate::{
@@ -28,6 +32,7 @@ use crate::{
     clock::Clock,
     config::AlertConfig,
     error::Chain,
+    metrics::{JobMetrics, Metrics},
     seal::KeyId,
     store::{Store, StoreError, SystemStore},
 };
@@ -37,6 +42,9 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// Between rounds when a job has more to do.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a round may take. One that waits for an answer of a database that was cut off would never end.
+const ROUND: Duration = Duration::from_mins(10);
 
 /// Between pieces of work within a job, so that reports come in between.
 const BREATH: Duration = Duration::from_millis(20);
@@ -166,6 +174,7 @@ pub struct Jobs {
     flags: Flags,
     alerts: Alerts,
     deliveries: Deliveries,
+    metrics: JobMetrics,
 }
 
 /// Jobs that run by themselves.
@@ -177,8 +186,11 @@ pub struct RunningJobs {
 impl Jobs {
     /// The jobs of a store. They do nothing until they are told to.
     #[must_use]
-    pub fn new(store: Store, clock: Arc<dyn Clock>, alerts: &AlertConfig) -> Self {
+    pub(crate) fn new(store: Store, clock: Arc<dyn Clock>, alerts: &AlertConfig, metrics: &Metrics) -> Self {
         let (stop, stopping) = watch::channel(false);
+        for job in &JOBS {
+            metrics.jobs.know(job.name);
+        }
         Self {
             stopping,
             stop,
@@ -190,6 +202,7 @@ impl Jobs {
             deliveries: Deliveries::new(store.clone(), Arc::clone(&clock), alerts),
             store,
             clock,
+            metrics: metrics.jobs.clone(),
         }
     }
 
@@ -199,7 +212,17 @@ impl Jobs {
         let stop = self.stop.clone();
         let task = tokio::spawn(async move {
             loop {
-                let round = self.round(Which::Due).await;
+                // Also where nobody asks for the readiness it is found out now and then which connections are dead.
+                if let Err(error) = self.system().ping().await {
+                    tracing::debug!(error = %Chain(&error), "the store does not answer");
+                }
+                let round = timeout(ROUND, self.round(Which::Due)).await.unwrap_or_else(|_| {
+                    tracing::warn!(
+                        seconds = ROUND.as_secs(),
+                        "a round of background jobs did not end and begins again"
+                    );
+                    Round::default()
+                });
                 let pause = if round.more() { SHORT_PAUSE } else { PAUSE };
                 if self.rest(pause).await {
                     return;
@@ -235,7 +258,9 @@ impl Jobs {
             }
             let begun = Instant::now();
             let outcome = (job.run)(self).await;
-            let seconds = begun.elapsed().as_secs_f64();
+            let took = begun.elapsed();
+            self.metrics.ran(job.name, took, outcome.is_ok().then(|| self.now()));
+            let seconds = took.as_secs_f64();
             match outcome {
                 Ok(progress) => {
                     if progress.figures.is_empty() {

@@ -33,6 +33,7 @@ use crate::{
     error::Chain,
     graphql::{Caller, Delivery, Planned, Rows, Schema, finish, with_gap, written},
     guard::Template,
+    metrics::{Counted, LiveMetrics},
     store::{AccountStore, Arrivals, ChangedCluster, Store, StoreError},
 };
 
@@ -48,10 +49,22 @@ const MAX_TOLD: usize = 10_000;
 /// Before what failed is tried again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long readers are waited for, before the next round is thought of.
+const MAX_TAKING: Duration = Duration::from_secs(2);
+
+/// Between two looks at how far they are.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Times as long as half of the readers need to take what a round wrote, the next one begins: twice as long as all of them
+/// need. A server that has more readers than it can serve that often tells them of more changes at once, and keeps half of its
+/// time for whoever reports or asks.
+const REST: u32 = 4;
+
 /// Subscriptions that ask for the same. Its task ends when it is dropped.
 pub(super) struct Group {
     shared: Arc<Shared>,
     tail: OnceCell<Tail>,
+    _counted: Counted,
 }
 
 /// What the task and the readers of a group have in common.
@@ -76,6 +89,7 @@ pub(super) struct Renderer {
     pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timeout: Duration,
+    pub(super) metrics: LiveMetrics,
 }
 
 /// The task that writes.
@@ -89,6 +103,7 @@ impl Drop for Tail {
 
 impl Group {
     pub(super) fn new(planned: Planned, renderer: Renderer) -> Arc<Self> {
+        let counted = renderer.metrics.group();
         let shared = Shared {
             store: renderer.store.for_viewer(&renderer.caller.viewer),
             planned,
@@ -98,7 +113,7 @@ impl Group {
             furthest: AtomicU64::new(0),
             taken: Notify::new(),
         };
-        Arc::new(Self { shared: Arc::new(shared), tail: OnceCell::new() })
+        Arc::new(Self { shared: Arc::new(shared), tail: OnceCell::new(), _counted: counted })
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -125,6 +140,7 @@ async fn tail(shared: Arc<Shared>, mut watch: Watch, mut position: Position) {
     let (mut told, mut lost) = (HashSet::new(), false);
     let pause = Duration::from_millis(shared.planned.pause_ms);
     let mut next_round = Instant::now();
+    let mut before = 0;
     loop {
         let mut heard = watch.heard().await;
         sleep_until(next_round).await;
@@ -134,19 +150,24 @@ async fn tail(shared: Arc<Shared>, mut watch: Watch, mut position: Position) {
         if let Some(more) = watch.heard().now_or_never() {
             heard = both(heard, more);
         }
-        next_round = Instant::now() + pause;
+        let (begun, first) = (Instant::now(), *shared.head.borrow());
+        let metrics = &shared.renderer.metrics;
         let settled = shared.renderer.clock.timestamp().timestamp_millis();
         while let Err(error) = shared.round(&heard, &mut position, &mut told, &mut lost).await {
+            metrics.round_failed();
             tracing::warn!(error = %Chain(&error), "what changed cannot be read now");
             heard.gap = true;
             sleep(PATIENCE).await;
         }
+        metrics.round(begun.elapsed());
         if whole {
             position.settle(settled);
         }
-        let mut ring = shared.ring();
-        ring.settle(position.clone());
-        ring.forget();
+        shared.ring().settle(position.clone());
+        shared.taken_by_half(before).await;
+        before = first;
+        next_round = begun + pause.max(REST * begun.elapsed());
+        shared.ring().forget();
     }
 }
 
@@ -180,6 +201,11 @@ impl Shared {
         self.head.subscribe()
     }
 
+    /// What is counted of all groups.
+    pub(super) fn metrics(&self) -> &LiveMetrics {
+        &self.renderer.metrics
+    }
+
     /// Takes down that a reader takes this payload next.
     pub(super) fn took(&self, next: u64) {
         if self.furthest.fetch_max(next, Ordering::Relaxed) < next {
@@ -205,6 +231,31 @@ impl Shared {
     async fn changed_since(&self, after: i64) -> Result<Vec<ChangedCluster>, StoreError> {
         let among = self.planned.clusters.as_deref();
         self.store.changed_clusters(after, among, MAX_CLUSTERS as u64 + 1).await
+    }
+
+    /// These clusters, with the places of their last changes.
+    async fn changed_among(&self, clusters: &[ClusterId]) -> Result<Vec<ChangedCluster>, StoreError> {
+        if clusters.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.changed_clusters(i64::MIN, Some(clusters), clusters.len() as u64).await
+    }
+
+    /// Has the group read as far as somebody has read at another server: what that server told may not have come here yet, and
+    /// whoever joined now would be sent it again.
+    pub(super) async fn reach(&self, after: &Position) {
+        let is_behind = || after.is_ahead_of(self.ring().whole());
+        if !self.appends() || !is_behind() {
+            return;
+        }
+        // What is there is read, whatever the cursor says: it comes from a client.
+        self.renderer.store.bus().look_again(self.store.account_id());
+        let reached = async {
+            while is_behind() {
+                sleep(LOOK).await;
+            }
+        };
+        let _ = timeout(PATIENCE, reached).await;
     }
 
     /// What somebody has not read who has read as far as `position`, and whether that is not all, because it would be too
@@ -234,6 +285,18 @@ impl Shared {
         }
     }
 
+    /// Waits until half of the readers have taken all that was written, of those who are not behind `since`. Who takes
+    /// nothing at all is none of those after one round.
+    async fn taken_by_half(&self, since: u64) {
+        let taken = async {
+            while !self.ring().is_taken_by_half(since) {
+                sleep(LOOK).await;
+            }
+        };
+        // However slow they are, they are told of what is newer.
+        let _ = timeout(MAX_TAKING, taken).await;
+    }
+
     /// Reads and writes what was heard of.
     async fn round(
         &self,
@@ -243,6 +306,8 @@ impl Shared {
         lost: &mut bool,
     ) -> Result<(), StoreError> {
         let mut arrivals = BTreeMap::new();
+        // Of which more arrived than the notice tells of.
+        let mut missed = Vec::new();
         for notice in &heard.clusters {
             let cluster = notice.cluster;
             let read = if position.names(cluster) {
@@ -255,7 +320,15 @@ impl Shared {
             if named && (read < notice.arrival || !self.appends()) {
                 let part = position.part().filter(|part| part.cluster == cluster);
                 let (after, until) = (read, notice.arrival);
+                if notice.since.is_some() && read < notice.after && self.appends() {
+                    missed.push(cluster);
+                }
                 arrivals.insert(cluster, Arrivals { cluster, after, until, since: notice.since, part });
+            }
+        }
+        for cluster in self.changed_among(&missed).await? {
+            if let Some(arrivals) = arrivals.get_mut(&cluster.id) {
+                arrivals.since = cluster.since(arrivals.after);
             }
         }
         if heard.gap {
@@ -295,7 +368,14 @@ impl Shared {
     pub(super) async fn write(&self, piece: Piece, gap: bool) -> Bytes {
         let cursor = piece.position.cursor(self.planned.wanted.stream());
         let payload = self.renderer.write(Delivery { cursor, rows: piece.rows }).await;
-        if gap { with_gap(&payload).into() } else { payload.into() }
+        self.metrics().written();
+        if gap { self.behind_a_gap(&payload) } else { payload.into() }
+    }
+
+    /// The payload, which tells that something in front of it may be missing.
+    pub(super) fn behind_a_gap(&self, payload: &[u8]) -> Bytes {
+        self.metrics().gap();
+        with_gap(payload).into()
     }
 }
 

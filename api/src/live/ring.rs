@@ -61,6 +61,11 @@ impl Ring {
         self.first + self.payloads.len() as u64
     }
 
+    /// How far those have read who have taken all.
+    pub(super) fn whole(&self) -> &Position {
+        &self.whole.1
+    }
+
     /// Lets somebody in. They are told what has been read before the payload that they take next.
     pub(super) fn join(&mut self) -> (Arc<AtomicU64>, Arc<Position>) {
         let (number, position) = self.whole.clone();
@@ -104,6 +109,16 @@ impl Ring {
         if self.payloads.is_empty() {
             self.newest.clear();
         }
+    }
+
+    /// Whether half of the readers have taken all there is, of those who have taken what lies in front of `since`.
+    pub(super) fn is_taken_by_half(&self, since: u64) -> bool {
+        let places = self.readers.iter().filter_map(|reader| Some(reader.upgrade()?.load(Ordering::Relaxed)));
+        let (mut taken, mut waiting) = (0, 0);
+        for place in places.filter(|place| *place >= since) {
+            if place < self.head() { waiting += 1 } else { taken += 1 }
+        }
+        taken >= waiting
     }
 
     /// What there is for somebody who takes the payload with this number next.
@@ -179,6 +194,28 @@ mod tests {
         drop(slow);
         ring.forget();
         assert_eq!((ring.payloads.len(), ring.first, ring.bytes), (0, 2, 0));
+    }
+
+    #[test]
+    fn readers_who_take_nothing_are_not_waited_for_any_more() {
+        let mut ring = ring();
+        let readers = [(); 5].map(|()| ring.join().0);
+        assert!(ring.is_taken_by_half(0));
+        push(&mut ring, "a", 1, 1);
+        push(&mut ring, "b", 2, 2);
+        let take = |reader: usize, place| readers[reader].store(place, Ordering::Relaxed);
+        for (reader, place, is_taken) in [(0, 1, false), (0, 2, false), (1, 2, false), (2, 2, true)] {
+            take(reader, place);
+            assert_eq!(ring.is_taken_by_half(0), is_taken, "reader {reader} at {place}");
+        }
+        // Two have not taken anything since the round before.
+        push(&mut ring, "c", 1, 3);
+        take(0, 3);
+        assert!(!ring.is_taken_by_half(2), "two of the three others have not taken it");
+        take(1, 3);
+        assert!(!ring.is_taken_by_half(0) && ring.is_taken_by_half(2));
+        drop(readers);
+        assert!(ring.is_taken_by_half(0));
     }
 
     #[test]

@@ -20,11 +20,7 @@ use super::{
     group::Group,
     ring::Next,
 };
-use crate::{
-    domain::position::Position,
-    error::Chain,
-    graphql::{ApiError, with_gap},
-};
+use crate::{domain::position::Position, error::Chain, graphql::ApiError, metrics::Counted};
 
 /// What is resumed from longer ago, in milliseconds, is resumed from then, with a gap: what is kept for a while only may
 /// have been deleted.
@@ -47,6 +43,7 @@ pub struct Subscription {
     pass: Pass,
     ended: watch::Receiver<Option<End>>,
     reader: Reader,
+    _counted: Counted,
 }
 
 struct Reader {
@@ -76,6 +73,9 @@ impl Subscription {
             |error| async_graphql::Error::from(ApiError::from(error)).into_server_error(Pos::default());
         group.start().await.map_err(failed)?;
         let shared = group.shared();
+        if let Some(after) = &after {
+            shared.reach(after).await;
+        }
         let (place, joined) = shared.ring().join();
         shared.took(place.load(Ordering::Relaxed));
         let (head, pieces) = (shared.head(), VecDeque::new());
@@ -89,8 +89,9 @@ impl Subscription {
             missed = Some((Errand::new(arrivals, after.clone()), joined));
             position = Arc::new(after);
         }
+        let counted = shared.metrics().subscription();
         let reader = Reader { group, head, place, position, missed, pieces, gap };
-        Ok(Self { ended: pass.0.ended.clone(), pass, reader })
+        Ok(Self { ended: pass.0.ended.clone(), pass, reader, _counted: counted })
     }
 
     /// Whose it is.
@@ -109,6 +110,7 @@ impl Subscription {
                 payload = self.reader.payload() => payload,
             };
             if let Some(payload) = payload {
+                self.reader.group.shared().metrics().delivered();
                 return Delivered::Payload(payload);
             }
         }
@@ -116,18 +118,19 @@ impl Subscription {
 }
 
 impl Reader {
-    /// The next payload, or none if it has to be looked for again.
+    /// The next payload, or none if it has to be looked for again. What reads for this reader alone is in a box: it is seldom
+    /// there, and would be as large in each of those who wait.
     async fn payload(&mut self) -> Option<Bytes> {
         let shared = self.group.shared();
         if let Some(piece) = self.pieces.front().cloned() {
             let position = Arc::new(piece.position.clone());
-            let payload = shared.write(piece, self.gap).await;
+            let payload = Box::pin(shared.write(piece, self.gap)).await;
             self.pieces.pop_front();
             (self.gap, self.position) = (false, position);
             return Some(payload);
         }
         if let Some((errand, whole)) = &mut self.missed {
-            match errand.next(&shared.planned().wanted, shared.store()).await {
+            match Box::pin(errand.next(&shared.planned().wanted, shared.store())).await {
                 Ok(Some(pieces)) => self.pieces.extend(pieces),
                 Ok(None) => {
                     self.position = Arc::clone(whole);
@@ -148,7 +151,7 @@ impl Reader {
                 shared.took(number + 1);
                 self.position = position;
                 let gap = mem::take(&mut self.gap) || skipped;
-                Some(if gap { with_gap(&bytes).into() } else { bytes })
+                Some(if gap { shared.behind_a_gap(&bytes) } else { bytes })
             }
             Next::Nothing => {
                 // What changes it lives as long as the group.
@@ -157,7 +160,7 @@ impl Reader {
             }
             Next::Gone => {
                 let (place, joined) = shared.ring().join();
-                match shared.missed(&self.position, Some(&joined)).await {
+                match Box::pin(shared.missed(&self.position, Some(&joined))).await {
                     Ok((arrivals, too_many)) => {
                         // Of what has a state, the newest is read and the others are not.
                         self.gap |= too_many || !shared.appends();

@@ -178,13 +178,15 @@ impl AccountStore {
         update.exec(&self.writes()).await?;
         for (cluster, place) in held {
             let arrival = Ord::max(now.timestamp_millis(), place + 1);
-            self.announce(Notice { cluster: *cluster, changed: Changed::FLAGS, arrival, since: None });
+            let (cluster, after) = (*cluster, *place);
+            self.announce(Notice { cluster, changed: Changed::FLAGS, arrival, after, since: None });
         }
         Ok(())
     }
 
     /// Tells those who watch that something else is said of a cluster, or wanted of it.
     pub(crate) fn announce_decision(&self, cluster: ClusterId, changed_at: i64) {
-        self.announce(Notice { cluster, changed: Changed::DECISIONS, arrival: changed_at, since: None });
+        let (arrival, after) = (changed_at, changed_at - 1);
+        self.announce(Notice { cluster, changed: Changed::DECISIONS, arrival, after, since: None });
     }
 }

@@ -4,23 +4,22 @@
 //! and readers never wait; PostgreSQL gets one pool for both.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     fs::OpenOptions,
+    future::Future,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     str::FromStr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
 use entity::ids::AccountId;
 use migration::{IntoSchemaManagerConnection, Migrator, MigratorTrait};
 use sea_orm::{
-    ConnectionTrait, DatabaseConnection, DbErr, SqliteTransactionMode, SqlxPostgresConnector,
-    SqlxSqliteConnector, TransactionOptions, TransactionTrait,
+    ConnectionTrait, DatabaseBackend, DatabaseConnection, DbErr, SqliteTransactionMode,
+    SqlxPostgresConnector, SqlxSqliteConnector, TransactionOptions, TransactionTrait,
 };
 use sqlx::{
     ConnectOptions, Connection,
@@ -29,6 +28,7 @@ use sqlx::{
 };
 
 use super::{
+    doubt::Doubt,
     error::StoreError,
     identity::SystemStore,
     scoped::{AccountStore, Pools},
@@ -38,10 +38,15 @@ use crate::{
     auth::Viewer,
     bus::{Bus, InProcess},
     key_ring::KeyRing,
+    metrics::{Connections, StoreMetrics},
 };
 
-/// How long a request waits for a connection before it is told to come back later.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a request waits for a connection before it is told to come back later: for less long than a reporter waits for the
+/// answer, or it would not be told.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long closing the store may take. Connections that are not answered would not end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection idle for longer is tried before it is used; the server may have gone away meanwhile.
 const IDLE_BEFORE_PING: Duration = Duration::from_secs(1);
@@ -161,18 +166,13 @@ impl Store {
     /// The view of the account the viewer signed in to. What answers somebody has no other way to get one.
     #[must_use]
     pub fn for_viewer(&self, viewer: &Viewer) -> AccountStore {
-        AccountStore::new(
-            self.system.pools.clone(),
-            viewer.account_id(),
-            self.keys.clone(),
-            Arc::clone(&self.bus),
-        )
+        AccountStore::new(&self.system, viewer.account_id(), self.keys.clone(), Arc::clone(&self.bus))
     }
 
     /// The view of an account for work the server does by itself, which nobody asked for and nobody is answered.
     #[must_use]
     pub(crate) fn for_work_of(&self, account: AccountId) -> AccountStore {
-        AccountStore::new(self.system.pools.clone(), account, self.keys.clone(), Arc::clone(&self.bus))
+        AccountStore::new(&self.system, account, self.keys.clone(), Arc::clone(&self.bus))
     }
 
     /// The view of the viewer's user on their own accounts, as far as the credentials open them; none if these are not the
@@ -211,14 +211,23 @@ impl Store {
     /// Statements sent to the database since it was opened.
     #[must_use]
     pub fn statements(&self) -> u64 {
-        self.system.statements.load(Ordering::Relaxed)
+        self.system.metrics.statements()
+    }
+
+    /// What `work` with the store comes to, unless it takes longer than `patience`. Connections that are open then are not used again:
+    /// they may be those of a network that was cut.
+    pub async fn within<T>(&self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
+        self.system.pools.doubt.within(patience, work).await
     }
 
     /// Closes all connections after the statements under way.
     pub async fn close(self) {
         // A failure to close leaves nothing to do: the process is about to end.
-        let _ = self.system.pools.reader.close_by_ref().await;
-        let _ = self.system.pools.writer.close_by_ref().await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, async {
+            let _ = self.system.pools.reader.close_by_ref().await;
+            let _ = self.system.pools.writer.close_by_ref().await;
+        })
+        .await;
     }
 }
 
@@ -228,6 +237,7 @@ impl SystemStore {
     /// # Errors
     /// [`StoreError::Unavailable`] when it cannot be reached or opened.
     pub async fn connect(url: &StoreUrl, connections: u32) -> Result<Self, StoreError> {
+        let doubt = Doubt::default();
         let (mut writer, mut reader) = match url {
             StoreUrl::Sqlite { options, .. } => {
                 let writer = sqlite(options, 1).await?;
@@ -235,21 +245,38 @@ impl SystemStore {
                 (writer, reader)
             }
             StoreUrl::Postgres(options) => {
-                let pool = postgres(options, connections).await?;
+                let pool = postgres(options, connections, doubt.clone()).await?;
                 (pool.clone(), pool)
             }
         };
-        let statements = Arc::new(AtomicU64::new(0));
+        let metrics = Arc::new(StoreMetrics::default());
         for connection in [&mut writer, &mut reader] {
-            let counter = Arc::clone(&statements);
+            let metrics = Arc::clone(&metrics);
             connection.set_metric_callback(move |info| {
-                counter.fetch_add(1, Ordering::Relaxed);
+                metrics.statement(info.elapsed, info.failed);
                 // The text has placeholders: values never reach the log.
                 let (sql, seconds) = (info.statement.sql.as_str(), info.elapsed.as_secs_f64());
                 tracing::trace!(target: "galvo::statement", sql, seconds, failed = info.failed);
             });
         }
-        Ok(Self { pools: Pools { writer, reader }, statements })
+        Ok(Self { pools: Pools { writer, reader, doubt }, metrics })
+    }
+
+    /// What is counted of it.
+    pub(crate) fn metrics(&self) -> &Arc<StoreMetrics> {
+        &self.metrics
+    }
+
+    /// Its connections, as they are now.
+    pub(crate) fn connections(&self) -> Vec<Connections> {
+        let Pools { writer, reader, .. } = &self.pools;
+        match writer.get_database_backend() {
+            DatabaseBackend::Sqlite => vec![
+                pooled("writer", writer.get_sqlite_connection_pool()),
+                pooled("reader", reader.get_sqlite_connection_pool()),
+            ],
+            _ => vec![pooled("all", writer.get_postgres_connection_pool())],
+        }
     }
 
     /// The same database for accounts, whose texts these keys encrypt.
@@ -259,7 +286,16 @@ impl SystemStore {
     }
 }
 
-async fn sqlite(options: &SqliteConnectOptions, connections: u32) -> Result<DatabaseConnection, StoreError> {
+fn pooled<D: sqlx::Database>(pool: &'static str, connections: &sqlx::Pool<D>) -> Connections {
+    let (all, idle) = (connections.size() as usize, connections.num_idle());
+    let max = connections.options().get_max_connections() as usize;
+    Connections { pool, idle, in_use: all.saturating_sub(idle), max }
+}
+
+pub(super) async fn sqlite(
+    options: &SqliteConnectOptions,
+    connections: u32,
+) -> Result<DatabaseConnection, StoreError> {
     let options = options
         .clone()
         .journal_mode(SqliteJournalMode::Wal)
@@ -277,13 +313,28 @@ async fn sqlite(options: &SqliteConnectOptions, connections: u32) -> Result<Data
     let pool = SqlitePoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
+        // Where a disk is full SQLite ends a transaction by itself, and rolling it back fails. The connection would count as being
+        // inside one from then on: the next would be nested in it, and their commits would commit nothing.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                if connection.is_in_transaction() {
+                    // A rollback that was asked for when the transaction was dropped comes before the answer.
+                    connection.ping().await?;
+                }
+                Ok(!connection.is_in_transaction())
+            })
+        })
         .connect_with(options)
         .await
         .map_err(unreachable_database)?;
     Ok(SqlxSqliteConnector::from_sqlx_sqlite_pool(pool))
 }
 
-async fn postgres(options: &PgConnectOptions, connections: u32) -> Result<DatabaseConnection, StoreError> {
+async fn postgres(
+    options: &PgConnectOptions,
+    connections: u32,
+    doubt: Doubt,
+) -> Result<DatabaseConnection, StoreError> {
     let options =
         options.clone().application_name("galvo").statement_cache_capacity(PREPARED_STATEMENTS).options([
             // A request that was given up keeps running on the server; this ends it.
@@ -291,6 +342,11 @@ async fn postgres(options: &PgConnectOptions, connections: u32) -> Result<Databa
             ("idle_in_transaction_session_timeout", "30s"),
             // Longer than a reporter waits, nobody needs the lock any more.
             ("lock_timeout", "5s"),
+            // What the connection of a server that vanished holds, the job lock above all, is let go of within a minute, and
+            // not after the two hours that systems wait by themselves.
+            ("tcp_keepalives_idle", "30"),
+            ("tcp_keepalives_interval", "10"),
+            ("tcp_keepalives_count", "3"),
             // A plan for any account takes each for one of average size. Where that is small, it would read all rows
             // of a large one and sort them, instead of the page that an index has in order.
             ("enable_bitmapscan", "off"),
@@ -301,12 +357,21 @@ async fn postgres(options: &PgConnectOptions, connections: u32) -> Result<Databa
     // The program logs statements itself, and only when it is asked to; sqlx would log slow ones at their full
     // length.
     let options = options.disable_statement_logging();
+    let doubted = doubt.clone();
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .test_before_acquire(false)
-        .before_acquire(|connection, meta| {
+        .after_release(move |_, meta| {
+            let believed = !doubted.is_about(meta.age);
+            Box::pin(async move { Ok(believed) })
+        })
+        .before_acquire(move |connection, meta| {
+            let believed = !doubt.is_about(meta.age);
             Box::pin(async move {
+                if !believed {
+                    return Ok(false);
+                }
                 if meta.idle_for > IDLE_BEFORE_PING {
                     connection.ping().await?;
                 }
@@ -363,6 +428,17 @@ where
     C: ConnectionTrait,
     &'c C: IntoSchemaManagerConnection<'c>,
 {
+    let applied = Migrator::get_migration_models(connection).await?;
+    let applied: BTreeSet<String> = applied.into_iter().map(|step| step.version).collect();
+    let known: BTreeSet<String> = Migrator::migrations().iter().map(|step| step.name().to_owned()).collect();
+    // A newer release only adds to what this one reads and writes: while it replaces this one, this one may have to start
+    // once more. Of steps that neither of them knows all, nobody can say what they mean together.
+    if let Some(newest) = applied.difference(&known).last()
+        && applied.is_superset(&known)
+    {
+        tracing::warn!(step = newest, "the schema is that of a newer release");
+        return Ok(());
+    }
     let missing = Migrator::get_pending_migrations(connection).await?;
     Migrator::up(connection, None).await?;
     for migration in missing {
@@ -371,7 +447,7 @@ where
     Ok(())
 }
 
-fn unreachable_database(error: sqlx::Error) -> StoreError {
+pub(super) fn unreachable_database(error: sqlx::Error) -> StoreError {
     StoreError::Unavailable(DbErr::Conn(sea_orm::RuntimeErr::SqlxError(Arc::new(error))))
 }
 

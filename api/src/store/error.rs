@@ -4,6 +4,9 @@ use sea_orm::{DbErr, RuntimeErr, SqlErr};
 
 use crate::seal::SealError;
 
+/// PostgreSQL's code for a change where nothing can be changed.
+const READ_ONLY: &str = "25006";
+
 /// A statement or transaction that did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -28,6 +31,22 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the database only reads, as a standby does.
+    pub(super) fn is_of_a_standby(&self) -> bool {
+        let Self::Unavailable(
+            DbErr::Exec(RuntimeErr::SqlxError(cause)) | DbErr::Query(RuntimeErr::SqlxError(cause)),
+        ) = self
+        else {
+            return false;
+        };
+        cause.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() == Some(READ_ONLY)
+    }
+
+    /// The database, or what lies between, said nothing in time.
+    pub(crate) fn silent() -> Self {
+        Self::Unavailable(DbErr::Custom("it does not answer in time".to_owned()))
+    }
+
     /// Every identifier that was drawn is taken.
     pub(crate) fn no_free_identifier() -> Self {
         Self::Conflict(DbErr::RecordNotInserted)
@@ -85,8 +104,8 @@ fn kind_of_code(code: &str) -> Kind {
         (5, _) => match code {
             // Serialization failure, deadlock.
             "40001" | "40P01" => Kind::Contention,
-            // A lock that was not had in time.
-            "55P03" => Kind::Unavailable,
+            // A lock that was not had in time; a server that only reads, as a standby does and a primary that was replaced.
+            "55P03" | READ_ONLY => Kind::Unavailable,
             // Classes: connection exception, insufficient resources, operator intervention (which a statement
             // timeout is, too), system error.
             _ if ["08", "53", "57", "58"].contains(&&code[..2]) => Kind::Unavailable,
@@ -109,6 +128,7 @@ mod tests {
             ("40001", Kind::Contention),
             ("40P01", Kind::Contention),
             ("55P03", Kind::Unavailable),
+            ("25006", Kind::Unavailable),
             ("08006", Kind::Unavailable),
             ("57014", Kind::Unavailable),
             // Its lower byte would be SQLite's "busy".

@@ -1,7 +1,7 @@
 //! The handle for what belongs to no viewer: accounts, users, by which names other issuers know them, and whether the
 //! database answers.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{sync::Arc, time::Duration};
 
 use entity::{
     Timestamp, account, api_token,
@@ -17,16 +17,22 @@ use sea_orm::{
 use serde_json::json;
 
 use super::{audit_entry, connect::IMMEDIATE, error::StoreError, scoped::Pools};
-use crate::domain::{
-    audit::{Actor, Entry, Target, membership_detail},
-    slug::Slug,
+use crate::{
+    domain::{
+        audit::{Actor, Entry, Target, membership_detail},
+        slug::Slug,
+    },
+    metrics::StoreMetrics,
 };
+
+/// How long the database may take to say that it is there. Its connection may take as long before.
+const PING_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The database as the operator and the sign-in see it. Its methods are few on purpose.
 #[derive(Clone)]
 pub struct SystemStore {
     pub(super) pools: Pools,
-    pub(super) statements: Arc<AtomicU64>,
+    pub(super) metrics: Arc<StoreMetrics>,
 }
 
 #[expect(
@@ -34,18 +40,15 @@ pub struct SystemStore {
     reason = "accounts, users and memberships are looked up before an account is known"
 )]
 impl SystemStore {
-    /// Whether the database answers.
+    /// Whether the database answers, and soon.
     ///
     /// # Errors
     /// When it does not.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.pools
-            .reader
-            .query_one_raw(sea_orm::Statement::from_string(
-                self.pools.reader.get_database_backend(),
-                "SELECT 1",
-            ))
-            .await?;
+        let reader = &self.pools.reader;
+        let ask = sea_orm::Statement::from_string(reader.get_database_backend(), "SELECT 1");
+        let answer = self.pools.doubt.within(PING_TIMEOUT, reader.query_one_raw(ask)).await;
+        answer.ok_or_else(StoreError::silent)??;
         Ok(())
     }
 

@@ -4,24 +4,33 @@
 use std::{
     mem,
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use entity::{AccountOwned, ids::AccountId};
 use futures::future::BoxFuture;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseConnection, DatabaseExecutor, DatabaseTransaction, DeleteMany,
-    IntoActiveModel, QueryFilter, Select, TransactionTrait, UpdateMany, sea_query::OnConflict,
+    ActiveModelTrait, ColumnTrait, DatabaseBackend, DatabaseConnection, DatabaseExecutor,
+    DatabaseTransaction, DbErr, DeleteMany, IntoActiveModel, QueryFilter, Select, TransactionTrait,
+    UpdateMany, sea_query::OnConflict,
 };
 
-use super::{audit_entry::Decrypted, connect::IMMEDIATE, error::StoreError};
+use super::{
+    audit_entry::Decrypted, connect::IMMEDIATE, doubt::Doubt, error::StoreError, identity::SystemStore,
+};
 use crate::{
     bus::{Bus, Notice},
     domain::audit::Actor,
     key_ring::KeyRing,
+    metrics::{StoreMetrics, TransactionOutcome},
 };
 
 /// How often a transaction that collided with another is tried in all.
 const ATTEMPTS: u32 = 4;
+
+/// How long PostgreSQL may take over a transaction in all. It ends a statement itself that takes longer, and so it is the network that
+/// lost the answer.
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Rows in one statement at the most: far below what the databases take in values, and more gains nothing.
 const MAX_ROWS: usize = 512;
@@ -34,6 +43,7 @@ const FEW_ROWS: usize = 8;
 pub(super) struct Pools {
     pub(super) writer: DatabaseConnection,
     pub(super) reader: DatabaseConnection,
+    pub(super) doubt: Doubt,
 }
 
 /// What one transaction does.
@@ -61,6 +71,7 @@ pub struct AccountStore {
     actor: Option<Arc<Actor>>,
     decrypted: Arc<Decrypted>,
     bus: Arc<dyn Bus>,
+    metrics: Arc<StoreMetrics>,
     /// What a transaction changed, to be told once it is committed.
     news: Arc<Mutex<News>>,
 }
@@ -84,9 +95,10 @@ impl News {
 }
 
 impl AccountStore {
-    pub(super) fn new(pools: Pools, account: AccountId, keys: KeyRing, bus: Arc<dyn Bus>) -> Self {
+    pub(super) fn new(system: &SystemStore, account: AccountId, keys: KeyRing, bus: Arc<dyn Bus>) -> Self {
+        let (handle, metrics) = (Handle::Pools(system.pools.clone()), Arc::clone(&system.metrics));
         let (actor, decrypted, news) = (None, Arc::default(), Arc::default());
-        Self { handle: Handle::Pools(pools), account, keys, actor, decrypted, bus, news }
+        Self { handle, account, keys, actor, decrypted, bus, metrics, news }
     }
 
     /// The same view for somebody who may change the account, or read what is written down when it is read. Without one
@@ -148,6 +160,19 @@ impl AccountStore {
         &self,
         operation: impl Fn(Self) -> Write<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
+        self.write_within(TRANSACTION_TIMEOUT, operation).await
+    }
+
+    /// The same, for work that nobody waits for longer than `patience`.
+    ///
+    /// # Errors
+    /// What `operation` or the commit reports, and [`StoreError::Unavailable`] when it took longer. Whether it was committed cannot be
+    /// known then.
+    pub async fn write_within<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        operation: impl Fn(Self) -> Write<T> + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
         let Handle::Pools(pools) = self.handle.clone() else {
             // Already inside: the outer transaction decides.
             return operation(self.clone()).await;
@@ -156,12 +181,22 @@ impl AccountStore {
         // In a task of its own, because a client may hang up at any time: a transaction that is dropped while
         // it begins would go back to the pool open, and whoever gets that connection next would be inside it.
         let transaction = tokio::spawn(async move {
-            let mut attempt = 1;
-            loop {
-                match in_transaction(&pools.writer, &view, &operation).await {
-                    Err(StoreError::Contention(_)) if attempt < ATTEMPTS => attempt += 1,
-                    outcome => return outcome,
+            let transaction = async {
+                let mut attempt = 1;
+                loop {
+                    match in_transaction(&pools, &view, &operation).await {
+                        Err(StoreError::Contention(_)) if attempt < ATTEMPTS => attempt += 1,
+                        outcome => return outcome,
+                    }
                 }
+            };
+            match pools.writer.get_database_backend() {
+                DatabaseBackend::Postgres => {
+                    let outcome = pools.doubt.within(patience, transaction).await;
+                    outcome.unwrap_or_else(|| Err(StoreError::silent()))
+                }
+                // A file answers, or says why it does not; and a transaction on it must not be dropped.
+                _ => transaction.await,
             }
         });
         transaction.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
@@ -225,12 +260,34 @@ impl AccountStore {
     }
 }
 
+/// Runs `operation` in one transaction, and counts what becomes of it.
 async fn in_transaction<T>(
-    writer: &DatabaseConnection,
+    pools: &Pools,
     view: &AccountStore,
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
-    let transaction = Arc::new(writer.begin_with_options(IMMEDIATE).await?);
+    let asked = Instant::now();
+    let transaction = match pools.writer.begin_with_options(IMMEDIATE).await {
+        Ok(transaction) => transaction,
+        Err(error) => {
+            let error = StoreError::from(error);
+            view.metrics.transaction(asked, None, ended(Some(&error)));
+            return Err(error);
+        }
+    };
+    let begun = Instant::now();
+    let outcome = within(transaction, &pools.doubt, view, operation).await;
+    view.metrics.transaction(asked, Some(begun), ended(outcome.as_ref().err()));
+    outcome
+}
+
+async fn within<T>(
+    transaction: DatabaseTransaction,
+    doubt: &Doubt,
+    view: &AccountStore,
+    operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
+) -> Result<T, StoreError> {
+    let transaction = Arc::new(transaction);
     let news: Arc<Mutex<News>> = Arc::default();
     let scope = AccountStore {
         handle: Handle::Transaction(Arc::clone(&transaction)),
@@ -247,9 +304,27 @@ async fn in_transaction<T>(
             Ok(value)
         }
         Err(error) => {
+            if error.is_of_a_standby() {
+                // What was the primary once stays connected, and never takes a change again.
+                doubt.raise();
+            }
             // The error that led here says more than one of the rollback could.
             let _ = transaction.rollback().await;
             Err(error)
+        }
+    }
+}
+
+/// What became of a transaction.
+fn ended(error: Option<&StoreError>) -> TransactionOutcome {
+    match error {
+        None => TransactionOutcome::Committed,
+        Some(StoreError::Contention(_)) => TransactionOutcome::Contention,
+        Some(StoreError::Conflict(_)) => TransactionOutcome::Conflict,
+        Some(StoreError::Unavailable(DbErr::ConnectionAcquire(_))) => TransactionOutcome::NoConnection,
+        Some(StoreError::Unavailable(_)) => TransactionOutcome::Unavailable,
+        Some(StoreError::Unexpected(_) | StoreError::Sealed(_) | StoreError::TooMuch(_)) => {
+            TransactionOutcome::Failed
         }
     }
 }

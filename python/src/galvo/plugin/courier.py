@@ -95,6 +95,11 @@ class Courier:
         text, _ = self._write(self._message(report, {}), report)
         return text
 
+    @property
+    def failing(self) -> bool:
+        """Whether the last report was not accepted, so that the pause is to be kept."""
+        return self._failures > 0
+
     def close(self) -> None:
         self._http.close()
 
@@ -232,7 +237,11 @@ class Courier:
         elif response.code in (429, 503):
             wanted = _retry_after_seconds(response.headers.get("Retry-After"))
             if wanted is not None:
-                self.pause = wanted + random.uniform(0.0, max(1.0, wanted / 4))
+                # All that were refused together were told the same, so what follows is drawn. It
+                # grows with the failures, or a server that is overloaded would be asked more often
+                # than when it is not.
+                spread = max(1.0, wanted / 4, _backoff(self._failures))
+                self.pause = wanted + random.uniform(0.0, spread)
         return outcome
 
     def _accept(self, report: Report, acknowledged: int, answer: Mapping[str, Any]) -> Outcome:
@@ -282,7 +291,7 @@ class Courier:
     def _fail(self, problem: str) -> Outcome:
         self._complain(problem)
         self._failures += 1
-        self.pause = min(LONGEST_PAUSE, 2.0 ** min(self._failures, 6)) * random.uniform(0.5, 1.0)
+        self.pause = _backoff(self._failures) * random.uniform(0.5, 1.0)
         return Outcome.FAILED
 
     def _complain(self, problem: str) -> None:
@@ -295,6 +304,11 @@ class Courier:
                 self._settings["server"],
                 problem,
             )
+
+
+def _backoff(failures: int) -> float:
+    """The longest pause after so many failures in a row, in seconds."""
+    return min(LONGEST_PAUSE, 2.0 ** min(failures, 6))
 
 
 def _retry_after_seconds(text: Optional[str]) -> Optional[float]:

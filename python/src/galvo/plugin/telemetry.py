@@ -244,7 +244,8 @@ class CoiledTelemetry(SchedulerPlugin):
         """When events that have happened should be sent at the latest."""
         interval = self._settings.get("interval_seconds", math.inf)
         # A server that wants fewer reports, or accepts none, gets no more for the sake of events.
-        if self._event_at is None or self._courier.pause > interval:
+        waits = self._courier.pause > interval or self._courier.failing
+        if self._event_at is None or waits:
             return math.inf
         return self._event_at + self._settings.get("events_interval_seconds", interval)
 

@@ -1,0 +1,81 @@
+//! Flame graphs: what a server spends its processor time on while it is measured.
+
+use std::{
+    fs,
+    io::{self, BufReader},
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use inferno::{
+    collapse::{Collapse, perf::Folder},
+    flamegraph,
+};
+use tokio::process::{Child, Command as TokioCommand};
+
+/// Names a directory for pictures; there are none without. What is measured is a little slower with it.
+const VARIABLE: &str = "BENCH_FLAME_GRAPHS";
+
+/// Samples of each thread in a second.
+const FREQUENCY: &str = "99";
+
+/// How long is looked at: each sample has some kilobytes of stack with it.
+const SECONDS: &str = "30";
+
+/// Stacks of a process that are being collected, by `perf` of Linux.
+pub(crate) struct FlameGraph {
+    perf: Child,
+    samples: PathBuf,
+    picture: PathBuf,
+}
+
+impl FlameGraph {
+    /// Begins to collect those of a process, if pictures are wanted.
+    pub(crate) fn begin(pid: u32) -> io::Result<Option<Self>> {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let Some(directory) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return Ok(None) };
+        let directory = directory.canonicalize()?;
+        let benchmark = std::env::args().nth(1).unwrap_or_default();
+        let name = format!("{benchmark}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let samples = directory.join(format!("{name}.data"));
+        let perf = TokioCommand::new("perf")
+            .args(["record", "--quiet", "--freq", FREQUENCY, "--call-graph", "dwarf", "--output"])
+            .arg(&samples)
+            .args(["--pid", &pid.to_string(), "--", "sleep", SECONDS])
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        Ok(Some(Self { perf, samples, picture: directory.join(format!("{name}.svg")) }))
+    }
+
+    /// Draws the picture.
+    pub(crate) async fn finish(mut self) -> io::Result<()> {
+        if let Some(pid) = self.perf.id() {
+            TokioCommand::new("kill").args(["-INT", &pid.to_string()]).status().await?;
+        }
+        // It may have ended by itself before.
+        self.perf.wait().await?;
+        let drawn = tokio::task::spawn_blocking(move || self.draw()).await;
+        drawn.map_err(io::Error::other)?
+    }
+
+    fn draw(&self) -> io::Result<()> {
+        let mut script = Command::new("perf")
+            .args(["script", "--input"])
+            .arg(&self.samples)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let told = BufReader::new(script.stdout.take().expect("it is piped"));
+        let mut stacks = Vec::new();
+        Folder::default().collapse(told, &mut stacks)?;
+        script.wait()?;
+        let mut options = flamegraph::Options::default();
+        options.title = self.picture.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let picture = fs::File::create(&self.picture)?;
+        flamegraph::from_reader(&mut options, stacks.as_slice(), picture).map_err(io::Error::other)?;
+        fs::remove_file(&self.samples)
+    }
+}

@@ -1,0 +1,137 @@
+"""Offers reports to a server, as a process of its own: python load.py PORT CONNECTIONS RATE SECONDS < token
+
+With a RATE of reports per second in all, reports are offered at their times whether or not the ones before were answered, as
+far as connections are free; with 0, each connection sends the next one when the last one was answered. Prints a line of JSON for each
+answer: when it was sent after the start, how long it took, its status, and which report of which scheduler it was about.
+"""
+
+import asyncio
+import json
+import random
+import sys
+import time
+
+STARTED_AT = time.time() - 60.0
+
+
+def report(scheduler, sequence):
+    """A report of usual size, which changes rows of all kinds."""
+
+    def id_(number):
+        return f"{scheduler:08x}-0000-4000-8000-{number:012x}"
+
+    groups = [
+        {
+            "id": id_(number),
+            "name": f"load-{number}",
+            "prefix": "load",
+            "first_seen_at": STARTED_AT,
+            "started_at": STARTED_AT,
+            "stopped_at": STARTED_AT + 1,
+            "states": {"memory": sequence},
+            "tasks": sequence,
+            "tasks_succeeded": sequence,
+            "tasks_erred": 0,
+            "tasks_blamed": 0,
+            "durations": {"compute": 0.5 * sequence},
+            "bytes": 800 * sequence,
+            "types": ["int"],
+            "dependencies": [],
+        }
+        for number in range(1, 6)
+    ]
+    events = [
+        {"id": id_(sequence * 8 + n), "at": STARTED_AT, "topic": "load", "data": {"n": sequence}}
+        for n in range(4)
+    ]
+    totals = dict.fromkeys(
+        "tasks_succeeded tasks_erred errors compute_seconds transfer_seconds thread_seconds bytes"
+        " workers peak_workers peak_threads".split(),
+        0,
+    )
+    return json.dumps(
+        {
+            "version": 1,
+            "scheduler_id": f"Scheduler-load-{scheduler}",
+            "sequence": sequence,
+            "sent_at": STARTED_AT + sequence,
+            "interval_seconds": 15.0,
+            "cluster": {
+                "started_at": STARTED_AT,
+                "workers": 1,
+                "threads": 4,
+                "memory_used_bytes": 0,
+                "totals": {**totals, "tasks": sequence},
+            },
+            "task_groups": groups,
+            "events": events,
+        }
+    ).encode()
+
+
+class Connection:
+    """Sends reports of one scheduler."""
+
+    def __init__(self, port, token, scheduler):
+        self._port, self.scheduler, self.sequence = port, scheduler, 0
+        self._head = f"POST /api/v1/reports HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer {token}\r\n"
+        self._head += "Content-Type: application/json\r\nContent-Length: "
+        self._streams = None
+
+    async def send(self):
+        """The status of the answer; 0 where there is none."""
+        self.sequence += 1
+        body = report(self.scheduler, self.sequence)
+        try:
+            if self._streams is None:
+                self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+            reader, writer = self._streams
+            writer.write(f"{self._head}{len(body)}\r\n\r\n".encode() + body)
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+            await reader.readexactly(length)
+            if b"connection: close" in head:
+                self._hang_up()
+            return int(head[9:12])
+        except (OSError, asyncio.IncompleteReadError, IndexError):
+            self._hang_up()
+            return 0
+
+    def _hang_up(self):
+        if self._streams is not None:
+            self._streams[1].close()
+        self._streams = None
+
+
+async def offer(port, token, connections, rate, seconds):
+    answers, begun = [], time.monotonic()
+    base = random.randrange(1 << 20) << 10
+
+    async def run(number):
+        connection = Connection(port, token, base + number)
+        due = begun + (random.random() * connections / rate if rate else 0.0)
+        while True:
+            if rate:
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                due = max(due + connections / rate, time.monotonic() - 0.5)
+            sent = time.monotonic()
+            if sent > begun + seconds:
+                return
+            status = await connection.send()
+            took = time.monotonic() - sent
+            name = f"Scheduler-load-{connection.scheduler}"
+            answers.append((sent - begun, took, status, name, connection.sequence))
+
+    await asyncio.gather(*(run(number) for number in range(connections)))
+    return answers
+
+
+def main():
+    port, connections, rate, seconds = (float(argument) for argument in sys.argv[1:])
+    token = sys.stdin.read().strip()
+    for answer in asyncio.run(offer(int(port), token, int(connections), rate, seconds)):
+        print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Ten times more reports than the server takes: those it takes are answered about as fast as ever, the others at once."""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ledger import clusters
+from processes import clean_environment
+
+pytestmark = pytest.mark.alone
+
+# As many as it stores at a time: it is busy, and nobody is refused.
+FULL = 32
+CONNECTIONS = 320
+LOAD = Path(__file__).parent / "load.py"
+
+
+class Load:
+    """What came of some seconds of load."""
+
+    def __init__(self, server, connections, rate, seconds):
+        command = [sys.executable, LOAD, server.port, connections, rate, seconds]
+        self._process = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=clean_environment(),
+            text=True,
+        )
+        self._seconds, self._token = seconds, server.token
+
+    def wait(self):
+        text, _ = self._process.communicate(self._token, timeout=self._seconds + 60)
+        assert self._process.returncode == 0
+        answers = [json.loads(line) for line in text.splitlines()]
+        self.acknowledged = {}
+        for _, _, status, scheduler, sequence in answers:
+            if status == 200:
+                known = self.acknowledged.get(scheduler, 0)
+                self.acknowledged[scheduler] = max(known, sequence)
+        # At first connections are made, and statements prepared.
+        answers = [answer for answer in answers if answer[0] > self._seconds * 0.25]
+        self.taken = [took for _, took, status, *_ in answers if status == 200]
+        self.refused = [took for _, took, status, *_ in answers if status in (429, 503)]
+        self.odd = [status for _, _, status, *_ in answers if status not in (200, 429, 503)]
+        self.per_second = len(self.taken) / (self._seconds * 0.75)
+        self.offered = len(answers) / (self._seconds * 0.75)
+        self.median, self.p95 = quantiles(self.taken)
+        return self
+
+
+def quantiles(seconds):
+    assert len(seconds) > 20, f"too few to mean anything: {seconds}"
+    cuts = statistics.quantiles(seconds, n=20)
+    return cuts[9], cuts[18]
+
+
+def test_ten_times(server, outcome):
+    Load(server, FULL, 0, 4).wait()  # to be warm
+    normal = Load(server, FULL, 0, 8).wait()
+    assert not normal.odd
+    before, _ = server.memory()
+    overload = Load(server, CONNECTIONS, 10 * normal.per_second, 12)
+    time.sleep(3.0)
+    alive = [server.probe("/healthz") for _ in range(5)]
+    overload.wait()
+    _, most = server.memory()
+    assert not overload.odd, overload.odd[:5]
+    assert {health.status for health in alive} == {200}
+    assert overload.refused
+    slower = overload.median / normal.median
+    assert slower < 3.0, (normal.median, overload.median)
+    assert overload.p95 < 3.0 * max(normal.p95, normal.median), (normal.p95, overload.p95)
+    refusal = quantiles(overload.refused)[0]
+    assert refusal < overload.median, (refusal, overload.median)
+    grown = most - before
+    assert grown < 256 << 20, f"{grown >> 20} MiB more"
+    # And then it is as before.
+    after = Load(server, FULL, 0, 8).wait()
+    assert not after.odd
+    assert after.median < 1.5 * normal.median, (normal.median, after.median)
+    assert after.per_second > 0.6 * normal.per_second
+    note = (
+        f"{overload.offered / normal.per_second:.0f} times as many offered as taken; medians"
+        f" {1e3 * normal.median:.0f} ms, then {1e3 * overload.median:.0f} ms (p95 {1e3 * normal.p95:.0f} and"
+        f" {1e3 * overload.p95:.0f}); refused within {1e3 * refusal:.0f} ms; {grown / 2**20:.0f} MiB more memory"
+    )
+    taken = len(normal.taken) + len(overload.taken) + len(after.taken)
+    found = clusters(server)
+    stored = {scheduler: rows[0]["totals"]["tasks"] for scheduler, rows in found.items()}
+    facts = {**normal.acknowledged, **overload.acknowledged, **after.acknowledged}
+    lost = {id_: last for id_, last in facts.items() if stored.get(id_, 0) < last}
+    assert not lost
+    verdict = SimpleNamespace(acknowledged=taken, facts=len(facts), lost=0)
+    outcome.write("ten times overload", verdict, 0.0, note=note)
