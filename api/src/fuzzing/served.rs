@@ -31,6 +31,7 @@ use crate::{
     draining::{Drain, drain},
     guard::PersistedDocuments,
     http::{AppState, router},
+    metrics::Metrics,
     seal::Keys,
     store::{Store, StoreUrl},
 };
@@ -226,7 +227,9 @@ impl World {
         let authenticator = Authenticator::new(store.system(), Arc::clone(&clock));
         let (drain, draining) = drain();
         let documents = PersistedDocuments::default();
-        let state = AppState::new(store.clone(), authenticator, documents, clock, &settings(), draining);
+        let metrics = Arc::new(Metrics::new(Arc::clone(store.system().metrics())));
+        let state =
+            AppState::new(store.clone(), authenticator, documents, clock, &settings(), draining, metrics);
         Self { store, router: router(state), reports: 0, _drain: drain }
     }
 
@@ -268,6 +271,7 @@ impl Answer {
 fn settings() -> ServeConfig {
     ServeConfig {
         listen: ([127, 0, 0, 1], 0).into(),
+        metrics_listen: None,
         min_report_interval: Duration::from_secs(1),
         reports_per_second: u32::MAX,
         max_connections: 1,
