@@ -2,7 +2,7 @@
 # The faults of tests/faults over and over for SOAK_MINUTES (60), each round with other dice: when faults strike, for how long
 # they last, and what is reported. The seed of each round is printed; FAULTS_SEED=N repeats a round by itself, and SOAK_SEED=N all of
 # them. SOAK_OUTPUT is a directory for what came of it, as rows and as the table of docs/reliability.md. The first round
-# that fails ends it, unless SOAK_GO_ON=1.
+# that fails ends it, unless SOAK_GO_ON=1. Then what reads text from outside is fuzzed, SOAK_FUZZ_SECONDS (60) a target.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -37,6 +37,8 @@ while ((SECONDS < deadline)); do
   step "round $round, overload" faults -m alone
   if ((${#failed_steps[@]} > failures)) && [[ ${SOAK_GO_ON:-} != 1 ]]; then break; fi
 done
+
+step "fuzzing, each target for ${SOAK_FUZZ_SECONDS:=60} s" scripts/fuzz.sh "$SOAK_FUZZ_SECONDS"
 
 scripts/reliability_table.py "$FAULTS_RESULTS" | tee "$output/table.md"
 verdict

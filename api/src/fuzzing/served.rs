@@ -111,9 +111,7 @@ impl Served {
         }
         let request = Request::builder().method(method).uri(uri);
         let request = request.header(header::CONTENT_TYPE, "application/json");
-        let answer = self.ask(request, body.to_vec());
-        answer.check();
-        assert_ne!(answer.status, StatusCode::UNAUTHORIZED, "the token is good");
+        self.ask(request, body.to_vec()).check();
     }
 
     pub(super) fn filter(&self, bytes: &[u8]) {
@@ -273,6 +271,7 @@ impl Answer {
 fn settings() -> ServeConfig {
     ServeConfig {
         listen: ([127, 0, 0, 1], 0).into(),
+        metrics_listen: None,
         min_report_interval: Duration::from_secs(1),
         reports_per_second: u32::MAX,
         metrics_listen: None,
