@@ -23,7 +23,8 @@ python=$(find_python 11 12 13)
 python=$(python_env lint "$python" -r scripts/requirements-lint.txt)
 # The package's settings hold for all Python here; outside its directory they have to be named.
 ruff() {
-  "$python" -m ruff "$@" python && "$python" -m ruff "$@" --config python/pyproject.toml scripts tests/dask tests/faults
+  "$python" -m ruff "$@" python && "$python" -m ruff "$@" tests/faults &&
+    "$python" -m ruff "$@" --config python/pyproject.toml scripts tests/dask
 }
 step "ruff check" ruff check
 step "ruff format" ruff format --check

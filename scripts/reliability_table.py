@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The outcomes of tests/faults as the table of docs/reliability.md: reliability_table.py OUTCOMES.jsonl [DOCUMENT]
+"""The outcomes of tests/faults as the table of docs/reliability.md: reliability_table.py
+OUTCOMES.jsonl [DOCUMENT]
 
-Several outcomes of a fault become one row: reports and facts are summed, of times to recover the longest stands there. With
-a document, what stands between its two marks is replaced; without, the table is printed.
+Several outcomes of a fault become one row: reports and facts are summed, of times to recover the
+longest stands there. With a document, what stands between its two marks is replaced; without, the
+table is printed.
 """
 
 import json
@@ -12,7 +14,8 @@ from pathlib import Path
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 HEAD = (
-    "| fault | store | acknowledged reports | of them lost | facts compared | recovery | measured |\n"
+    "| fault | store | acknowledged reports | of them lost | facts compared | recovery"
+    " | measured |\n"
     "|---|---|---|---|---|---|---|\n"
 )
 
@@ -22,7 +25,9 @@ def rows(lines):
     for line in lines:
         outcome = json.loads(line)
         key = outcome["fault"], outcome["store"]
-        row = merged.setdefault(key, {**outcome, "acknowledged": 0, "lost": 0, "facts": 0, "times": []})
+        row = merged.setdefault(
+            key, {**outcome, "acknowledged": 0, "lost": 0, "facts": 0, "times": []}
+        )
         for what in ("acknowledged", "lost", "facts"):
             row[what] += outcome[what]
         if outcome["recovery_seconds"] is not None:
@@ -36,8 +41,8 @@ def table(lines):
     for (fault, store), row in sorted(rows(lines).items()):
         recovery = f"{max(row['times']):.1f} s" if row["times"] else ""
         text += (
-            f"| {fault} | {STORES[store]} | {row['acknowledged']:,} | {row['lost']} | {row['facts']:,}"
-            f" | {recovery} | {row['note']} |\n"
+            f"| {fault} | {STORES[store]} | {row['acknowledged']:,} | {row['lost']}"
+            f" | {row['facts']:,} | {recovery} | {row['note']} |\n"
         )
     return text
 

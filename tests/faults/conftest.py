@@ -1,7 +1,8 @@
-"""What a test of faults needs: servers of its own, dice that are the same again with the same seed, and a place to write
-down what came of it.
+"""What a test of faults needs: servers of its own, dice that are the same again with the same seed,
+and a place to write down what came of it.
 
-``FAULTS_SEED`` repeats a run, ``FAULTS_LENGTH`` makes it longer, ``FAULTS_RESULTS`` names the file that outcomes are added to, a line of JSON each.
+``FAULTS_SEED`` repeats a run, ``FAULTS_LENGTH`` makes it longer, ``FAULTS_RESULTS`` names the file
+that outcomes are added to, a line of JSON each.
 """
 
 import json
@@ -17,12 +18,13 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent.parent / "dask"))
 
-from databases import Postgres, Redis, make_template  # noqa: E402
-from ledger import judge  # noqa: E402
-from processes import Processes  # noqa: E402
-from reporters import Fleet  # noqa: E402
-from servers import Server  # noqa: E402
-from wires import Wire  # noqa: E402
+from processes import Processes
+
+from databases import Postgres, Redis, make_template
+from ledger import judge
+from reporters import Fleet
+from servers import Server
+from wires import Wire
 
 STORES = ["sqlite", "postgres"]
 SEED = "FAULTS_SEED"
@@ -57,7 +59,7 @@ def dice(request):
 
 @pytest.fixture
 def length():
-    """How many times as much as usual there is of what a test does again and again, or waits for."""
+    """How many times as much as usual there is of what a test repeats, or waits for."""
     return float(os.environ.get("FAULTS_LENGTH", "1"))
 
 
@@ -76,7 +78,6 @@ def postgres_template(tmp_path_factory):
 @pytest.fixture
 def make_postgres(postgres_template, processes, tmp_path):
     """Starts a PostgreSQL server that ends with the test."""
-
 
     def make(**settings):
         directory = postgres_template.parent / f"{tmp_path.name}-{time.monotonic_ns()}"

@@ -1,5 +1,5 @@
-"""PostgreSQL and Redis servers that belong to one test, which may do anything to them. PostgreSQL flushes what it
-commits, as it does in production.
+"""PostgreSQL and Redis servers that belong to one test, which may do anything to them. PostgreSQL
+flushes what it commits, as it does in production.
 """
 
 import contextlib
@@ -76,7 +76,9 @@ class Postgres:
         return cls(processes, directory, settings)
 
     def start(self, seconds=60.0):
-        options = [word for item in self.settings.items() for word in ("-c", "=".join(map(str, item)))]
+        options = [
+            word for item in self.settings.items() for word in ("-c", "=".join(map(str, item)))
+        ]
         command = [*as_postgres(), postgres_bin() / "postgres", "-D", self.directory]
         deadline = time.monotonic() + seconds
         while True:
@@ -84,7 +86,9 @@ class Postgres:
                 "postgres", [*command, "-p", self.port, *options], clean_environment()
             )
             while self.process.is_running():
-                assert time.monotonic() < deadline, f"PostgreSQL does not start: {self.process.log()}"
+                assert time.monotonic() < deadline, (
+                    f"PostgreSQL does not start: {self.process.log()}"
+                )
                 with contextlib.suppress(OSError, DatabaseError):
                     with self.session(SUPERUSER) as session:
                         session.run("SELECT 1")
@@ -118,8 +122,20 @@ class Postgres:
     def make_standby(self, directory):
         """A copy that follows it; commits wait until it has them, too."""
         run(
-            *[*as_postgres(), postgres_bin() / "pg_basebackup", "-D", directory, "-R", "-X", "stream"],
-            *["--checkpoint=fast", "-d", f"postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{self.port}/"],
+            *[
+                *as_postgres(),
+                postgres_bin() / "pg_basebackup",
+                "-D",
+                directory,
+                "-R",
+                "-X",
+                "stream",
+            ],
+            *[
+                "--checkpoint=fast",
+                "-d",
+                f"postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{self.port}/",
+            ],
         )
         standby = Postgres(self._processes, directory, self.settings)
         standby.start()
@@ -168,14 +184,14 @@ class DatabaseError(Exception):
 
 
 class PgSession:
-    """A connection that runs one statement after the other, and holds what they locked until it ends."""
+    """A connection that runs one statement after the other, and holds what they locked until it
+    ends.
+    """
 
     def __init__(self, port, user, database):
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
         self._read = self._socket.makefile("rb")
-        words = b"".join(
-            word.encode() + b"\0" for word in ("user", user, "database", database, "")
-        )
+        words = b"".join(word.encode() + b"\0" for word in ("user", user, "database", database, ""))
         body = struct.pack("!i", 196608) + words
         self._socket.sendall(struct.pack("!i", len(body) + 4) + body)
         try:

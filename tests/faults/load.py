@@ -1,8 +1,10 @@
-"""Offers reports to a server, as a process of its own: python load.py PORT CONNECTIONS RATE SECONDS < token
+"""Offers reports to a server, as a process of its own: python load.py PORT CONNECTIONS RATE SECONDS
+< token
 
-With a RATE of reports per second in all, reports are offered at their times whether or not the ones before were answered, as
-far as connections are free; with 0, each connection sends the next one when the last one was answered. Prints a line of JSON for each
-answer: when it was sent after the start, how long it took, its status, and which report of which scheduler it was about.
+With a RATE of reports per second in all, reports are offered at their times whether or not the ones
+before were answered, as far as connections are free; with 0, each connection sends the next one
+when the last one was answered. Prints a line of JSON for each answer: when it was sent after the
+start, how long it took, its status, and which report of which scheduler it was about.
 """
 
 import asyncio
@@ -74,7 +76,9 @@ class Connection:
 
     def __init__(self, port, token, scheduler):
         self._port, self.scheduler, self.sequence = port, scheduler, 0
-        self._head = f"POST /api/v1/reports HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer {token}\r\n"
+        self._head = (
+            f"POST /api/v1/reports HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer {token}\r\n"
+        )
         self._head += "Content-Type: application/json\r\nContent-Length: "
         self._streams = None
 

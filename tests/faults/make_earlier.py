@@ -1,9 +1,11 @@
-"""Makes the stores of an earlier release that `test_upgrades.py` begins with, by that release itself:
+"""Makes the stores of an earlier release that `test_upgrades.py` begins with, by that release
+itself:
 
-    GALVO_BIN=galvo-of-then FAULTS_SEED=1 GALVO_EARLIER=tests/faults/earlier pytest tests/faults/make_earlier.py
+    GALVO_BIN=galvo-of-then FAULTS_SEED=1 GALVO_EARLIER=tests/faults/earlier pytest
+    tests/faults/make_earlier.py
 
-Its name keeps it from being run with the tests. What the release answers is kept beside what it stored, because a later one has
-to answer the same.
+Its name keeps it from being run with the tests. What the release answers is kept beside what it
+stored, because a later one has to answer the same.
 """
 
 import contextlib
@@ -16,6 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from databases import postgres_bin
 from ledger import CLUSTERS, LISTS, clusters
 
@@ -27,7 +30,8 @@ OTHERS = [
       schedulerId name address startedAt closeReason dropped { computations taskGroups errors }
       workers(first: 10) { nodes { name address host threads memoryLimit startedAt } }
       functions { prefix tasks } } } } } }""",
-    """{ viewer { account { errorGroups(first: 100) { nodes { type title origin firstSeenAt lastSeenAt status } } } } }""",
+    """{ viewer { account { errorGroups(first: 100) { nodes { type title origin firstSeenAt
+    lastSeenAt status } } } } }""",
 ]
 
 
@@ -35,10 +39,8 @@ def questions(server):
     yield CLUSTERS, {}
     for rows in clusters(server).values():
         for field, selection in LISTS.values():
-            query = (
-                "query ($id: ID!) { cluster(id: $id) { list: %s(first: 100)"
-                " { totalCount nodes { %s } } } }" % (field, selection)
-            )
+            page = f"list: {field}(first: 100) {{ totalCount nodes {{ {selection} }} }}"
+            query = f"query ($id: ID!) {{ cluster(id: $id) {{ {page} }} }}"
             yield query, {"id": rows[0]["id"]}
     for query in OTHERS:
         yield query, {}
@@ -67,7 +69,9 @@ def test_make(store, server, make_fleet, outcome, postgres, tmp_path, database_u
     server.stop()
     if store == "sqlite":
         with contextlib.closing(sqlite3.connect(tmp_path / "galvo.db")) as connection:
-            (says["steps"],) = connection.execute("SELECT count(*) FROM seaql_migrations").fetchone()
+            (says["steps"],) = connection.execute(
+                "SELECT count(*) FROM seaql_migrations"
+            ).fetchone()
             connection.execute("VACUUM INTO ?", [str(tmp_path / "packed.db")])
         content, name = (tmp_path / "packed.db").read_bytes(), "galvo.db.gz"
     else:

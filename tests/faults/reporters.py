@@ -1,5 +1,6 @@
-"""Schedulers that exist only here. They report as the plugin does: what changed since the last report
-that was acknowledged, with cumulative values, and write down what they sent and what was said to it.
+"""Schedulers that exist only here. They report as the plugin does: what changed since the last
+report that was acknowledged, with cumulative values, and write down what they sent and what was
+said to it.
 """
 
 import contextlib
@@ -311,8 +312,8 @@ class Reporter(threading.Thread):
 
 @dataclass
 class Fleet:
-    """Several reporters at once. ``pace`` is their mean pause between two reports, in seconds; that share of reports
-    is sent twice.
+    """Several reporters at once. ``pace`` is their mean pause between two reports, in seconds; that
+    share of reports is sent twice.
     """
 
     server: object
@@ -379,7 +380,9 @@ class Fleet:
         ]
 
     def until_some_moment(self):
-        """Until reports go on, and then for as long as the dice say, so that a fault may strike anywhere."""
+        """Until reports go on, and then for as long as the dice say, so that a fault may strike
+        anywhere.
+        """
         self.wait_for_progress(3)
         time.sleep(self.dice.uniform(0.0, 0.4))
 

@@ -1,4 +1,4 @@
-"""The server under test, as faults need it: killed, stopped, started again, asked for its health."""
+"""The server under test, as faults need it: killed, stopped, started again, asked how it is."""
 
 import contextlib
 import json
@@ -119,7 +119,9 @@ class Server:
 
 @contextlib.contextmanager
 def probing(server, every=0.25):
-    """Asks for the health all the time; the answers come as lists under their paths, with when they came."""
+    """Asks for the health all the time; the answers come as lists under their paths, with when they
+    came.
+    """
     stop, heard = threading.Event(), {"/healthz": [], "/readyz": []}
 
     def ask(path):

@@ -1,4 +1,6 @@
-"""Somebody who watches: with WebSockets, who comes back whenever the connection ends and goes on behind the last payload."""
+"""Somebody who watches: with WebSockets, who comes back whenever the connection ends and goes on
+behind the last payload.
+"""
 
 import contextlib
 import json

@@ -1,10 +1,13 @@
-"""Clocks jump: the server's, by hours, under load; those of schedulers are wrong from the beginning or jump, too."""
+"""Clocks jump: the server's, by hours, under load; those of schedulers are wrong from the beginning
+or jump, too.
+"""
 
 import time
 from datetime import datetime
 
-from clocks import Clock
 from processes import wait_until
+
+from clocks import Clock
 from reporters import Reporter, Scheduler
 from subscribers import assert_right, watch
 
@@ -68,6 +71,7 @@ def test_jump(make_server, database_url, make_fleet, tmp_path, outcome, dice):
         assert known[reporter.scheduler.id][1] not in ("LOST", "CLOSED")
     assert_right(subscriber, server, fleet)
     subscriber.close()
-    note = "server by +2 h, −3 h and back; schedulers by +5 h, −30 h and to and fro; no report failed"
+    note = (
+        "server by +2 h, −3 h and back; schedulers by +5 h, −30 h and to and fro; no report failed"
+    )
     outcome.write("clocks jump", outcome.judge(fleet, server), 0.0, note=note)
-

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
 from ledger import clusters
 
 sys.path[:0] = [str(Path(__file__).parents[2] / "python" / part) for part in ("src", "tests")]
 
-from stand_ins import Scheduler  # noqa: E402
-
 from galvo.plugin.courier import Courier  # noqa: E402
+from stand_ins import Scheduler  # noqa: E402
 
 SIZE = 50
 OUTAGE_SECONDS = 12.0
@@ -73,7 +73,9 @@ class Plugin:
             if self.groups < 40:
                 self.groups += 1
                 self.scheduler.submit(f"x-{self.groups}")
-            self.attempts.append(SimpleNamespace(at=time.monotonic(), status=None, retry_after=None))
+            self.attempts.append(
+                SimpleNamespace(at=time.monotonic(), status=None, retry_after=None)
+            )
             await self.courier.deliver()
             await asyncio.wait([asyncio.ensure_future(stop.wait())], timeout=self.courier.pause)
 

@@ -1,4 +1,6 @@
-"""Ten times more reports than the server takes: those it takes are answered about as fast as ever, the others at once."""
+"""Ten times more reports than the server takes: those it takes are answered about as fast as ever,
+the others at once.
+"""
 
 import json
 import statistics
@@ -9,8 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ledger import clusters
 from processes import clean_environment
+
+from ledger import clusters
 
 pytestmark = pytest.mark.alone
 
@@ -86,9 +89,10 @@ def test_ten_times(server, outcome):
     assert after.median < 1.5 * normal.median, (normal.median, after.median)
     assert after.per_second > 0.6 * normal.per_second
     note = (
-        f"{overload.offered / normal.per_second:.0f} times as many offered as taken; medians"
-        f" {1e3 * normal.median:.0f} ms, then {1e3 * overload.median:.0f} ms (p95 {1e3 * normal.p95:.0f} and"
-        f" {1e3 * overload.p95:.0f}); refused within {1e3 * refusal:.0f} ms; {grown / 2**20:.0f} MiB more memory"
+        f"{overload.offered / normal.per_second:.0f} times as many offered as taken; median"
+        f" {1e3 * normal.median:.0f} ms, then {1e3 * overload.median:.0f} ms (p95"
+        f" {1e3 * normal.p95:.0f} and {1e3 * overload.p95:.0f}); refused within"
+        f" {1e3 * refusal:.0f} ms; {grown / 2**20:.0f} MiB more memory"
     )
     taken = len(normal.taken) + len(overload.taken) + len(after.taken)
     found = clusters(server)

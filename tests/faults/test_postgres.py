@@ -1,12 +1,13 @@
-"""PostgreSQL goes away, comes back, is another one, is slow, full or cut off. The server stays up, says what it is, and goes on
-by itself.
+"""PostgreSQL goes away, comes back, is another one, is slow, full or cut off. The server stays up,
+says what it is, and goes on by itself.
 """
 
 import time
 
 import pytest
-from databases import DatabaseError, empty, fill, small_disk
 from processes import wait_until
+
+from databases import DatabaseError, empty, fill, small_disk
 from servers import probing
 
 # A reporter is told to come back within this time, and the load balancer as well.
@@ -106,13 +107,13 @@ def test_failing_over(make_postgres, make_server, make_fleet, make_wire, outcome
     fleet.pause()
     outcome.judge(fleet, server)
     fleet.resume()
-    conclude(
-        "PostgreSQL failed over to a synchronous standby", fleet, server, outcome, recovery
-    )
+    conclude("PostgreSQL failed over to a synchronous standby", fleet, server, outcome, recovery)
 
 
 def test_only_reading(postgres, begun, outcome):
-    """What was the primary once, and what is none yet, takes no change: that is no defect, but a matter of time."""
+    """What was the primary once, and what is none yet, takes no change: that is no defect, but a
+    matter of time.
+    """
     server, fleet = begun
     with postgres.session("postgres") as session:
         fell = time.monotonic()
@@ -132,6 +133,7 @@ def test_out_of_connections(postgres, begun, outcome):
     server, fleet = begun
     sessions = []
     with postgres.session("postgres") as operator:
+
         def take_all():
             try:
                 sessions.append(postgres.session())
@@ -185,11 +187,12 @@ def test_slow(postgres, make_server, make_fleet, make_wire, outcome):
 
 
 def test_cut_off(postgres, make_server, make_fleet, make_wire, outcome):
-    """Nothing is answered, and nobody is told. The connections of before never come back to life."""
+    """Nothing is answered, and nobody is told. Connections of before never come back to life."""
     postgres.make_database()
     wire = make_wire(postgres.port)
     server = make_server(postgres.url(port=wire.port)).start()
-    # Of some there is always something under way, and others have nothing under way when it happens.
+    # Of some there is always something under way, and others have nothing under way when it
+    # happens.
     fleet, others = make_fleet(server, pace=0.005), make_fleet(server, pace=1.0)
     fleet.until_some_moment()
     others.wait_for_progress(1)

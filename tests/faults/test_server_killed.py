@@ -15,7 +15,8 @@ STRIKES = 4
 def locked(request, store, tmp_path):
     """Nothing can be stored as long as this lasts.
 
-    PostgreSQL stops a report in the middle, after rows of other tables were written; SQLite when it begins.
+    PostgreSQL stops a report in the middle, after rows of other tables were written; SQLite when it
+    begins.
     """
     if store == "sqlite":
         with contextlib.closing(sqlite3.connect(tmp_path / "galvo.db", timeout=30)) as connection:

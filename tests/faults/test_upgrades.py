@@ -1,4 +1,6 @@
-"""Newer releases on stores of earlier ones: forward with all data, and beside replicas that still run."""
+"""Newer releases on stores of earlier ones: forward with all data, and beside replicas that still
+run.
+"""
 
 import contextlib
 import gzip
@@ -31,12 +33,22 @@ SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER B
 def restore(store, tmp_path, postgres):
     """A store as an earlier release left it. Returns its address."""
     if store == "sqlite":
-        with gzip.open(EARLIER / "galvo.db.gz") as packed, (tmp_path / "galvo.db").open("wb") as file:
+        with (
+            gzip.open(EARLIER / "galvo.db.gz") as packed,
+            (tmp_path / "galvo.db").open("wb") as file,
+        ):
             shutil.copyfileobj(packed, file)
         return f"sqlite://{tmp_path}/galvo.db?mode=rwc"
     url = postgres.make_database()
     with gzip.open(EARLIER / "galvo.sql.gz") as packed:
-        command = [postgres_bin() / "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "-d", url]
+        command = [
+            postgres_bin() / "psql",
+            "--no-psqlrc",
+            "--quiet",
+            "--set=ON_ERROR_STOP=1",
+            "-d",
+            url,
+        ]
         subprocess.run(command, input=packed.read(), check=True, stdout=subprocess.DEVNULL)
     return url
 
@@ -56,7 +68,9 @@ def schema(store, tmp_path, postgres, name="galvo"):
 
 
 def test_forward(store, request, tmp_path, make_server, make_fleet, outcome):
-    """A store of an earlier release comes to the same schema as an empty one, and reads as it did there."""
+    """A store of an earlier release comes to the same schema as an empty one, and reads as it did
+    there.
+    """
     postgres = request.getfixturevalue("postgres") if store == "postgres" else None
     url = restore(store, tmp_path, postgres)
     earlier = schema(store, tmp_path, postgres)
@@ -82,15 +96,18 @@ def test_forward(store, request, tmp_path, make_server, make_fleet, outcome):
     fleet = make_fleet(server, clocks=(lambda: time.time() + clock.offset,))
     fleet.wait_for_progress(5)
     fleet.settle()
-    note = f"from the schema of {says['steps']} steps; {len(says['answers'][store])} answers are the same"
+    same = len(says["answers"][store])
+    note = f"from the schema of {says['steps']} steps; {same} answers are the same"
     outcome.write("upgrade of a store with data", outcome.judge(fleet, server), note=note)
 
 
-def test_a_newer_schema_under_load(postgres, make_redis, make_wire, make_server, make_fleet, outcome):
+def test_a_newer_schema_under_load(
+    postgres, make_redis, make_wire, make_server, make_fleet, outcome
+):
     """What a newer release may do to the schema while this one serves: this one does not notice.
 
-    Columns that may be null or have a default are added to all tables, tables and indexes are made. Replicas of this release
-    go on, and one that has to start again starts.
+    Columns that may be null or have a default are added to all tables, tables and indexes are made.
+    Replicas of this release go on, and one that has to start again starts.
     """
     redis = make_redis()
     url, bus = postgres.make_database(), {"GALVO_REDIS_URL": redis.url()}
@@ -109,8 +126,13 @@ def test_a_newer_schema_under_load(postgres, make_redis, make_wire, make_server,
         session.run("SET lock_timeout = '2s'")
         for (table,) in tables:
             session.run(f'ALTER TABLE "{table}" ADD COLUMN of_next_release text')
-            session.run(f'ALTER TABLE "{table}" ADD COLUMN counted_by_next bigint NOT NULL DEFAULT 0')
-        session.run("CREATE TABLE of_next_release (account_id uuid, id bigint, PRIMARY KEY (account_id, id))")
+            session.run(
+                f'ALTER TABLE "{table}" ADD COLUMN counted_by_next bigint NOT NULL DEFAULT 0'
+            )
+        session.run(
+            "CREATE TABLE of_next_release"
+            " (account_id uuid, id bigint, PRIMARY KEY (account_id, id))"
+        )
         session.run("CREATE INDEX CONCURRENTLY next_idx ON spans (account_id, of_next_release)")
         session.run("INSERT INTO seaql_migrations VALUES ('m20990101_000001_of_next_release', 1)")
     fleet.wait_for_progress(5)
