@@ -1,6 +1,6 @@
 //! Reports: what is taken, what is refused and how, and that nothing is half-stored.
 
-use std::io::Write;
+use std::{io::Write, time::Duration};
 
 use entity::api_token::Scope;
 use flate2::{Compression, write::GzEncoder};
@@ -133,12 +133,22 @@ async fn clients_that_hang_up_leave_nothing_behind() {
     for round in 0..300_u64 {
         let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
         tokio::io::AsyncWriteExt::write_all(&mut stream, &request).await.unwrap();
-        tokio::time::sleep(std::time::Duration::from_micros(37 * (round % 60))).await;
+        tokio::time::sleep(Duration::from_micros(37 * (round % 60))).await;
     }
     // Every connection of the pool is used, none of them within a transaction somebody left open.
     let reports = (2..=60).map(|sequence| {
         let (ada, report) = (ada.clone(), full(sequence));
-        async move { ada.reported(&report).await }
+        async move {
+            // More than are stored at a time.
+            loop {
+                let (status, body) = ada.report(&report).await;
+                match status {
+                    StatusCode::OK => return,
+                    StatusCode::SERVICE_UNAVAILABLE => tokio::time::sleep(Duration::from_millis(20)).await,
+                    _ => panic!("{status}: {body}"),
+                }
+            }
+        }
     });
     futures::future::join_all(reports).await;
     let connection = app.database.connection().await;
