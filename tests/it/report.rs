@@ -56,7 +56,7 @@ async fn the_answer_acknowledges_and_directs() {
 #[tokio::test]
 async fn the_interval_is_the_reporters_within_bounds() {
     let app =
-        TestApp::start_with(|serve| serve.min_report_interval = std::time::Duration::from_secs(5)).await;
+        TestApp::start_with(|serve| serve.min_report_interval = Duration::from_secs(5)).await;
     let ada = app.account("ada").await;
     for (asked, answered) in [(15.0, 15.0), (0.1, 5.0), (86_400.0, 600.0)] {
         let report = ReportBuilder::new("Scheduler-1", 1).with("/interval_seconds", asked).build();
