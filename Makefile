@@ -1,5 +1,5 @@
 # Each target is one script; the scripts say what they need and why.
-.PHONY: help run test soak bench demo lint
+.PHONY: help run test soak bench demo lint fuzz image
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\): ## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -18,6 +18,12 @@ bench: ## the benchmarks, as ratios against references of the same run (BENCH_QU
 
 demo: ## a real Dask workload that reports to a temporary server (DEMO_KEEP=1 keeps it running)
 	@scripts/demo.sh
+
+fuzz: ## what reads text from outside, with inputs that nobody chose, FUZZ_SECONDS=60 each
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
+
+image: ## the release build laid out and run as the image would be, without Docker
+	@scripts/image.sh
 
 lint: ## formatting, lints, documentation, licences
 	@scripts/lint.sh

@@ -1,6 +1,9 @@
 # The server as an image: docker build -f docker/api.Dockerfile -t galvo .
 # The cache mounts keep downloaded crates and compiled dependencies between builds, so a change to the
 # source recompiles the workspace only. They need BuildKit, which is Docker's default.
+#
+# scripts/image.sh reads this file, does what stands here without Docker, and runs what comes of it. It knows the instructions that
+# are used here, and fails for any other.
 
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /src
@@ -10,16 +13,18 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --locked --release --package galvo --bin galvo \
     && cp target/release/galvo /usr/local/bin/galvo
+RUN docker/root.sh /image /usr/local/bin/galvo
 
-FROM debian:bookworm-slim
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin galvo \
-    && install -d -m 700 -o galvo /var/lib/galvo
-COPY --from=build /usr/local/bin/galvo /usr/local/bin/galvo
+FROM scratch
+COPY --from=build /image /
+# What is copied belongs to root unless it is said otherwise.
+COPY --from=build --chown=10001:10001 /image/var/lib/galvo /var/lib/galvo
 # By number, so that an orchestrator can tell it is not root.
-USER 10001
+USER 10001:10001
 WORKDIR /var/lib/galvo
 ENV GALVO_LISTEN=0.0.0.0:8000 \
     GALVO_DATABASE_URL=sqlite:///var/lib/galvo/galvo.db?mode=rwc
 EXPOSE 8000
-ENTRYPOINT ["galvo"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["/usr/local/bin/galvo", "ready"]
+ENTRYPOINT ["/usr/local/bin/galvo"]
 CMD ["serve"]

@@ -4,6 +4,7 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 step "cargo fmt" cargo fmt --all --check
+step "cargo fmt, of what is fuzzed" cargo fmt --manifest-path fuzz/Cargo.toml --check
 step "cargo clippy" cargo clippy --workspace --all-targets -- -D warnings
 step "cargo doc" env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
 
@@ -14,7 +15,7 @@ else
 fi
 
 if command -v shellcheck >/dev/null; then
-  step "shellcheck" shellcheck --external-sources --source-path=scripts scripts/*.sh .ci/run
+  step "shellcheck" shellcheck --external-sources --source-path=scripts scripts/*.sh docker/*.sh .ci/run
 else
   say "shellcheck: left out, because shellcheck is not installed (apt-get install shellcheck)"
 fi
@@ -24,7 +25,7 @@ python=$(python_env lint "$python" -r scripts/requirements-lint.txt)
 # The package's settings hold for all Python here; outside its directory they have to be named.
 ruff() {
   "$python" -m ruff "$@" python && "$python" -m ruff "$@" tests/faults &&
-    "$python" -m ruff "$@" --config python/pyproject.toml scripts tests/dask
+    "$python" -m ruff "$@" --config python/pyproject.toml scripts tests/dask fuzz
 }
 step "ruff check" ruff check
 step "ruff format" ruff format --check

@@ -101,6 +101,7 @@ step "subscriptions with published clients, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/live-js/*.test.js
 step "signing in with an OpenID provider, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/oidc/*.test.js
+step "the image, of the debug build" scripts/image.sh "$GALVO_BIN"
 for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_NEWEST" "$GALVO_TEST_PYTHON_OTHER"; do
   beside "Python tests, $("$python" -c 'import distributed, sys
 print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \

@@ -1,7 +1,9 @@
 //! What each command does. Results go to standard output, everything else to the log on standard error.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks by printing")]
 
+mod backup;
 mod cluster;
+mod doctor;
 mod keys;
 mod password;
 
@@ -9,9 +11,9 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use entity::{Timestamp, api_token::Scope};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::keys::KeyCommandError;
+use self::{backup::BackupError, keys::KeyCommandError};
 use crate::{
     app::{
         account::{AccountError, Accounts},
@@ -23,10 +25,12 @@ use crate::{
         AccountCommand, Cli, Command, CommonConfig, RoleName, RollupCommand, ServeConfig, TokenCommand,
         UserCommand,
     },
+    doctor as examination,
     domain::access::{Grant, InvitationWish},
     error::Chain,
     graphql::Schema,
     key_ring::KeyError,
+    outgoing::{FetchError, Outgoing},
     server::{Server, ServerError},
     store::{MigrationError, Store, StoreError, SystemStore},
     telemetry,
@@ -35,18 +39,24 @@ use crate::{
 /// Wrong usage or configuration; clap uses the same.
 const USAGE: u8 = 2;
 
+/// Bytes of what a server tells of its readiness at the most.
+const MAX_READINESS: usize = 4 << 10;
+
 /// Runs the command: 0 when it did its work, 2 for wrong usage or settings, 1 for anything else.
 pub async fn run(cli: Cli) -> ExitCode {
     let (common, serve) = match cli.config() {
         Ok(config) => config,
         Err(error) => {
+            if let Command::Doctor(args) = &cli.command {
+                return doctor::report(&examination::unreadable(&error), args.json);
+            }
             eprintln!("galvo: {error}");
             return ExitCode::from(USAGE);
         }
     };
     telemetry::start(&common);
     match dispatch(cli.command, &common, serve).await {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             eprintln!("galvo: {}", Chain(&error));
             if error.is_usage() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
@@ -78,6 +88,12 @@ enum CommandError {
     Key(#[from] KeyCommandError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    #[error("told to stop before the copy was made")]
+    Stopped,
+    #[error("the server is not ready")]
+    NotReady(#[from] FetchError),
 }
 
 impl CommandError {
@@ -87,7 +103,7 @@ impl CommandError {
             Self::Server(ServerError::Keys(error)) | Self::Key(KeyCommandError::Keys(error)) => {
                 matches!(error, KeyError::Read(..) | KeyError::Wrong(..))
             }
-            Self::Server(ServerError::Jwks(_)) => true,
+            Self::Server(ServerError::Jwks(_)) | Self::Backup(BackupError::Postgres) => true,
             _ => false,
         }
     }
@@ -97,13 +113,21 @@ async fn dispatch(
     command: Command,
     common: &CommonConfig,
     serve: Option<ServeConfig>,
-) -> Result<(), CommandError> {
-    match command {
+) -> Result<ExitCode, CommandError> {
+    let done: Result<(), CommandError> = match command {
         Command::Serve(_) => {
             let serve = serve.expect("the configuration of serve is read when serve is the command");
             serve_until_told_to_stop(common, &serve).await
         }
+        Command::Doctor(args) => {
+            let serve = serve.expect("the configuration of serve is read for the doctor as well");
+            return Ok(doctor::report(&examination::examine(common, &serve).await, args.json));
+        }
         Command::Migrate => Ok(Store::migrate(&common.database).await?),
+        Command::Ready(which) => {
+            Outgoing::new().get(&which.address(), MAX_READINESS).await?;
+            Ok(())
+        }
         Command::Schema => {
             print!("{}", Schema::build().sdl());
             Ok(())
@@ -127,12 +151,21 @@ async fn dispatch(
             println!("{} days", folded.days);
             if folded.failed == 0 { Ok(()) } else { Err(CommandError::NotFolded(folded.failed)) }
         }
+        Command::Backup { file } => {
+            let mut signals = Signals::listen()?;
+            tokio::select! {
+                copied = backup::run(&file, common) => Ok(copied?),
+                // What there is of the copy goes with the future that makes it.
+                () = signals.told_to_stop() => Err(CommandError::Stopped),
+            }
+        }
         Command::Key(command) => Ok(keys::run(command, common).await?),
         Command::Cluster(command) => {
             let clusters = Clusters::new(store(common).await?, Arc::new(SystemClock));
             Ok(cluster::run(command, &clusters).await?)
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 async fn user(command: UserCommand, accounts: &Accounts) -> Result<(), CommandError> {
@@ -178,26 +211,40 @@ fn expiry(valid: Duration) -> Result<Timestamp, CommandError> {
 }
 
 async fn serve_until_told_to_stop(common: &CommonConfig, serve: &ServeConfig) -> Result<(), CommandError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(CommandError::Signal)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
-    let mut told_to_stop = async || {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
+    let mut signals = Signals::listen()?;
     let server = tokio::select! {
         server = Server::start(common, serve, Arc::new(SystemClock)) => server?,
-        () = told_to_stop() => return Ok(()),
+        () = signals.told_to_stop() => return Ok(()),
     };
     greet(&server, common, serve.tls.is_some());
-    told_to_stop().await;
+    signals.told_to_stop().await;
     tracing::info!("stopping; a second signal ends it at once");
     tokio::select! {
         stopped = server.stop() => stopped?,
-        () = told_to_stop() => {}
+        () = signals.told_to_stop() => {}
     }
     Ok(())
+}
+
+/// What the program is told to stop by.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, CommandError> {
+        let on = |kind| signal(kind).map_err(CommandError::Signal);
+        Ok(Self { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
+    }
+
+    /// Over when it is, each time.
+    async fn told_to_stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Tells whoever started the server where it is and how Dask gets there. The token is shown here and nowhere
@@ -208,6 +255,9 @@ fn greet(server: &Server, common: &CommonConfig, by_tls: bool) {
     println!("listening on {url}");
     println!("dashboard:    {url}/");
     println!("graphql:      {url}/graphql");
+    if let Some(address) = server.metrics_address() {
+        println!("metrics:      http://{address}/metrics");
+    }
     let token = match server.bootstrap_token() {
         Some(token) => {
             println!("token:        {}   (account default, user admin; shown only now)", token.reveal());

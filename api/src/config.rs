@@ -10,11 +10,19 @@ mod oidc;
 mod perimeter;
 mod tls;
 
-use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    ffi::OsStr,
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+    time::Duration,
+};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use entity::{api_token::Scope, membership::Role};
+use url::Url;
 
 use crate::{
     bus::RedisUrl,
@@ -33,7 +41,7 @@ pub use self::tls::TlsConfig;
 use self::{alert::AlertArgs, jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs, tls::TlsArgs};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 50] = [
+const VARIABLES: [&str; 51] = [
     "GALVO_ALERT_PRIVATE_TARGETS",
     "GALVO_CORS_ORIGINS",
     "GALVO_DATABASE_URL",
@@ -55,6 +63,7 @@ const VARIABLES: [&str; 50] = [
     "GALVO_MAIL_FROM",
     "GALVO_MAX_CONNECTIONS",
     "GALVO_MAX_QUERY_COST",
+    "GALVO_METRICS_LISTEN",
     "GALVO_MIN_REPORT_INTERVAL",
     "GALVO_OIDC_ACCOUNT_CLAIM",
     "GALVO_OIDC_CLIENT_ID",
@@ -145,8 +154,17 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Apply missing migrations and exit.
     Migrate,
+    /// Ask the server on this machine whether it is ready, and exit with 0 if it is.
+    Ready(ReadyArgs),
     /// Print the GraphQL schema.
     Schema,
+    /// Copy an SQLite store while it is in use, into a file that is not there yet. The keys are not copied.
+    Backup {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Look at all that a server with these settings needs, and say what to do where something is wrong.
+    Doctor(Box<DoctorArgs>),
     /// Manage accounts.
     #[command(subcommand)]
     Account(AccountCommand),
@@ -173,6 +191,10 @@ pub struct ServeArgs {
     /// Where to listen, as `ADDRESS:PORT`; port 0 picks a free one.
     #[arg(long, env = "GALVO_LISTEN", default_value = "127.0.0.1:8000")]
     listen: String,
+    /// Where to serve /metrics, /healthz and /readyz besides, as `ADDRESS:PORT`, for all who reach it. /metrics is there alone then,
+    /// and otherwise on the address above for this machine alone.
+    #[arg(long, env = "GALVO_METRICS_LISTEN", value_name = "ADDRESS:PORT")]
+    metrics_listen: Option<String>,
     /// The shortest time between two reports of a cluster that is asked for, in seconds.
     #[arg(long, env = "GALVO_MIN_REPORT_INTERVAL", default_value = "1")]
     min_report_interval: String,
@@ -223,6 +245,46 @@ pub struct ServeArgs {
     perimeter: PerimeterArgs,
     #[command(flatten)]
     tls: TlsArgs,
+}
+
+/// What `doctor` takes, as it came.
+#[derive(Clone, Debug, Args)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    serve: ServeArgs,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which server is asked whether it is ready.
+#[derive(Clone, Debug, Args)]
+pub struct ReadyArgs {
+    /// Where it listens, as `ADDRESS:PORT`.
+    #[arg(long, env = "GALVO_LISTEN", default_value = "127.0.0.1:8000")]
+    listen: SocketAddr,
+    /// How it is called, as `https://NAME`: one that speaks TLS knows itself by that name alone.
+    #[arg(long, value_name = "URL")]
+    url: Option<Url>,
+}
+
+impl ReadyArgs {
+    /// The address that tells.
+    #[must_use]
+    pub fn address(&self) -> Url {
+        let mut url = self.url.clone().unwrap_or_else(|| {
+            // What listens everywhere listens on this machine, too.
+            let address = match self.listen.ip() {
+                IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+                address => address,
+            };
+            let here = SocketAddr::new(address, self.listen.port());
+            format!("http://{here}").parse().expect("an address is one")
+        });
+        url.set_path("/readyz");
+        url
+    }
 }
 
 /// Manage accounts.
@@ -440,6 +502,8 @@ pub struct CommonConfig {
 pub struct ServeConfig {
     /// Where to listen.
     pub listen: SocketAddr,
+    /// Where metrics are read, if that is elsewhere.
+    pub metrics_listen: Option<SocketAddr>,
     /// The shortest time between two reports of a cluster that is asked for.
     pub min_report_interval: Duration,
     /// Reports per second taken from one token.
@@ -532,6 +596,13 @@ pub enum LogFormat {
 #[derive(Debug)]
 pub struct ConfigError(Vec<String>);
 
+impl ConfigError {
+    /// What is wrong, setting by setting.
+    pub(crate) fn problems(&self) -> &[String] {
+        &self.0
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "wrong configuration")?;
@@ -597,11 +668,15 @@ impl Cli {
         let common = self.common.read(&mut problems);
         let serve = match &self.command {
             Command::Serve(args) => args.read(&mut problems).map(Some),
+            Command::Doctor(args) => args.serve.read(&mut problems).map(Some),
             _ => Some(None),
         };
         let needs_keys = match &self.command {
             Command::Serve(_) | Command::Key(KeyCommand::Rotate | KeyCommand::Retire { .. }) => true,
             Command::Migrate
+            | Command::Backup { .. }
+            | Command::Doctor(_)
+            | Command::Ready(_)
             | Command::Schema
             | Command::Account(_)
             | Command::User(_)
@@ -658,6 +733,8 @@ impl CommonArgs {
 impl ServeArgs {
     fn read(&self, problems: &mut Problems) -> Option<ServeConfig> {
         let listen = problems.read("listen", &self.listen);
+        let metrics_listen =
+            self.metrics_listen.as_deref().map(|listen| problems.read("metrics-listen", listen));
         let interval = problems.within("min-report-interval", &self.min_report_interval, (0.1, 600.0));
         let reports = problems.within("reports-per-second", &self.reports_per_second, (1, 1_000_000));
         let connections = problems.within("max-connections", &self.max_connections, (1, 100_000));
@@ -686,6 +763,10 @@ impl ServeArgs {
         let alerts = self.alerts.read(problems);
         Some(ServeConfig {
             listen: listen?,
+            metrics_listen: match metrics_listen {
+                Some(listen) => Some(listen?),
+                None => None,
+            },
             min_report_interval: Duration::from_secs_f64(interval?),
             reports_per_second: reports?,
             max_connections: connections?,

@@ -10,10 +10,14 @@ pub mod bus;
 pub mod cli;
 pub mod clock;
 pub mod config;
+mod doctor;
 pub mod domain;
 pub mod draining;
 mod error;
 mod export;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod graphql;
 pub mod guard;
 pub mod http;
@@ -21,6 +25,7 @@ pub mod jobs;
 pub mod key_ring;
 pub mod live;
 mod mail;
+mod metrics;
 mod outgoing;
 pub mod seal;
 pub mod server;

@@ -19,16 +19,20 @@ use crate::{
     draining::{Drain, drain},
     error::Chain,
     guard::PersistedDocuments,
-    http::{self, AppState, Certificate, TlsError, router},
+    http::{self, AppState, Certificate, Service, TlsError},
     jobs::{Jobs, RunningJobs},
     key_ring::KeyError,
     live::Live,
+    metrics::Metrics,
     seal::KeyId,
     store::{MigrationError, Store, StoreError, SystemStore},
 };
 
 /// How long requests under way may take to end after the server was told to.
 const DRAIN: Duration = Duration::from_secs(20);
+
+/// Connections of operators at a time, on an address of their own.
+const OPERATORS: usize = 32;
 
 /// A server that runs.
 pub struct Server {
@@ -41,6 +45,13 @@ pub struct Server {
     drain: Drain,
     token_uses: TokenUses,
     writing_uses: Option<JoinHandle<()>>,
+    serving: JoinHandle<()>,
+    operations: Option<Operations>,
+}
+
+/// What operators watch, on an address of its own.
+struct Operations {
+    address: SocketAddr,
     serving: JoinHandle<()>,
 }
 
@@ -93,8 +104,9 @@ impl Server {
         let system = SystemStore::connect(&common.database, common.connections).await?;
         let source = common.keys.as_ref().ok_or(ServerError::NoKeys)?;
         let store = system.clone().with_keys(source.open(&system).await?);
+        let metrics = Arc::new(Metrics::new(Arc::clone(system.metrics())));
         let store = match &serve.redis {
-            Some(url) => store.with_bus(Arc::new(Redis::start(url))),
+            Some(url) => store.with_bus(Arc::new(Redis::start(url, metrics.bus.clone()))),
             None => store,
         };
         keep_account_of_keys(&store, clock.timestamp()).await?;
@@ -118,24 +130,30 @@ impl Server {
             Some(files) => Some(Certificate::open(files.clone()).await?.acceptor()?),
             None => None,
         };
-        let listen_error = |error| ServerError::Listen(serve.listen, error);
-        let listener = TcpListener::bind(serve.listen).await.map_err(listen_error)?;
-        let address = listener.local_addr().map_err(listen_error)?;
-        let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock), &serve.alerts));
+        let (listener, address) = listen(serve.listen).await?;
+        let operations = match serve.metrics_listen {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock), &serve.alerts, &metrics));
         // Like the jobs: tests count statements, and write when they say so.
         let writing_uses = serve.jobs.then(|| tokio::spawn(token_uses.clone().write_down_now_and_then()));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
         let (drain, draining) = drain();
-        let state = AppState::new(store.clone(), authenticator, persisted, clock, serve, draining.clone());
+        metrics.http.allow_connections(serve.max_connections);
+        let counted = Some(metrics.http.clone());
+        let state =
+            AppState::new(store.clone(), authenticator, persisted, clock, serve, draining.clone(), metrics);
         let live = state.live().clone();
-        let serving = tokio::spawn(http::serve(
-            listener,
-            router(state),
-            serve.max_connections,
-            serve.patience,
-            tls,
-            draining,
-        ));
+        let (max_connections, patience) = (serve.max_connections, serve.patience);
+        let operations = operations.map(|(listener, address)| {
+            let router = http::operations(state.clone());
+            let service = Service { max_connections: OPERATORS, patience, tls: None, metrics: None };
+            let serving = tokio::spawn(http::serve(listener, router, service, draining.clone()));
+            Operations { address, serving }
+        });
+        let service = Service { max_connections, patience, tls, metrics: counted };
+        let serving = tokio::spawn(http::serve(listener, http::router(state), service, draining));
         Ok(Self {
             address,
             bootstrap_token,
@@ -147,6 +165,7 @@ impl Server {
             token_uses,
             writing_uses,
             serving,
+            operations,
         })
     }
 
@@ -154,6 +173,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where operators read metrics, if that is an address of its own.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.operations.as_ref().map(|operations| operations.address)
     }
 
     /// The token that was made because the store was empty.
@@ -185,7 +210,9 @@ impl Server {
     /// # Errors
     /// [`ServerError::Serve`] when serving had ended by itself.
     pub async fn stop(self) -> Result<(), ServerError> {
-        let Self { drain, mut serving, store, live, running_jobs, token_uses, writing_uses, .. } = self;
+        let Self {
+            drain, mut serving, store, live, running_jobs, token_uses, writing_uses, operations, ..
+        } = self;
         live.stop();
         drain.begin();
         let serving_ends = tokio::time::timeout(DRAIN, &mut serving);
@@ -196,9 +223,9 @@ impl Server {
             serving.abort();
             Ok(())
         });
-        if let Some(writing) = writing_uses {
-            writing.abort();
-        }
+        // Whoever is still reading can read again, from another server.
+        let others = [writing_uses, operations.map(|operations| operations.serving)];
+        others.iter().flatten().for_each(JoinHandle::abort);
         if let Err(error) = token_uses.write_down().await {
             tracing::warn!(error = %Chain(&error), "when tokens were last used was not written down");
         }
@@ -206,6 +233,14 @@ impl Server {
         store.close().await;
         ended.map_err(ServerError::Serve)
     }
+}
+
+/// Listens on an address, and tells which one that is.
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let failed = |error| ServerError::Listen(address, error);
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
 }
 
 /// Writes down which key encrypts from now on, and tells of keys that did and are not here.

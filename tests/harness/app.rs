@@ -68,6 +68,7 @@ impl TestApp {
         };
         let mut serve = ServeConfig {
             listen: ([127, 0, 0, 1], 0).into(),
+            metrics_listen: None,
             min_report_interval: Duration::from_secs(1),
             reports_per_second: 1_000_000,
             max_connections: 900,
@@ -97,6 +98,12 @@ impl TestApp {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// Where operators read metrics, if that is an address of its own.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.server.metrics_address()
     }
 
     /// The address of a path.

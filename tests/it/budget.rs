@@ -243,9 +243,9 @@ async fn an_answer_costs_two_statements_for_any_number_of_clusters() {
             "{{ viewer {{ account {{ clusters(first: 50) {{ nodes {{ answers {{ {answers} }} }} }} }} }} }}"
         );
         // Clusters wait a millisecond for each other before they read, and on a busy machine one may come too late: the fewest
-        // of three times is what it takes.
+        // of ten times is what it takes.
         let mut fewest = u64::MAX;
-        for _ in 0..3 {
+        for _ in 0..10 {
             let (statements, answer) = cost(&app, &ada, &query, json!({})).await;
             assert_eq!(answer["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap().len(), 6);
             fewest = fewest.min(statements - SIGN_IN - 1);

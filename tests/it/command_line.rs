@@ -47,6 +47,23 @@ async fn an_empty_store_is_set_up_once() {
 }
 
 #[tokio::test]
+async fn a_server_is_asked_whether_it_is_ready() {
+    let database = Database::empty().await;
+    let server = Program::serve(database.url(), "127.0.0.1:0", &[]).await;
+    let listen = server.listen().to_owned();
+    let (port, url) = (listen.rsplit(':').next().unwrap(), server.url("/graphql"));
+    let everywhere = format!("0.0.0.0:{port}");
+    for which in [["--listen", &listen], ["--listen", &everywhere], ["--url", &url]] {
+        let asked = Program::run(&["ready", which[0], which[1]]).await;
+        assert_eq!(asked, (Some(0), String::new(), String::new()), "{which:?}");
+    }
+    assert_eq!(server.terminate().await, Some(0));
+    let (status, _, errors) = Program::run(&["ready", "--listen", &listen]).await;
+    assert_eq!(status, Some(1), "{errors}");
+    assert!(errors.starts_with("galvo: the server is not ready: it does not answer"), "{errors}");
+}
+
+#[tokio::test]
 async fn accounts_users_and_tokens_are_made_by_commands() {
     let database = Database::empty().await;
     let run = async |arguments: &[&str]| {

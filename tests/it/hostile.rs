@@ -372,3 +372,28 @@ async fn small_bodies_that_become_large_are_refused() {
     }
     app.stop().await;
 }
+
+#[tokio::test]
+async fn an_address_that_is_no_text_names_nothing() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let described = ada.request(Method::GET, "/api/v1/openapi.json").send().await.unwrap();
+    let described: Value = described.json().await.unwrap();
+    let mut tried = 0;
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        let Some((front, _)) = path.split_once('{') else { continue };
+        let named = path.split('/').skip(front.split('/').count() - 1);
+        let named = named.map(|part| if part.starts_with('{') { "%FF" } else { part });
+        let address = format!("{front}{}", named.collect::<Vec<_>>().join("/"));
+        for method in methods.as_object().unwrap().keys() {
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let answer = ada.request(method.clone(), &address).send().await.unwrap();
+            let (status, body) = (answer.status().as_u16(), answer.text().await.unwrap());
+            let code = serde_json::from_str::<Value>(&body).map(|body| body["code"].clone());
+            assert_eq!((status, code.ok()), (404, Some(json!("NOT_FOUND"))), "{method} {address}: {body}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 20, "{tried}");
+    app.stop().await;
+}

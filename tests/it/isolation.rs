@@ -73,7 +73,7 @@ const NODES: [&str; 9] = [
 ];
 
 /// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 59] = [
+const ROUTES: [(&str, Guard); 60] = [
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Guard::Case),
     ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Guard::Case),
     ("GET /api/v1/api-tokens/", Guard::Case),
@@ -125,6 +125,7 @@ const ROUTES: [(&str, Guard); 59] = [
     ("GET /api/v2/user/me", Guard::Case),
     ("GET /api/v2/user/me/memberships", Guard::Case),
     ("GET /healthz", Guard::NoAccountData),
+    ("GET /metrics", Guard::NoAccountData),
     ("GET /readyz", Guard::NoAccountData),
     ("POST /api/v1/api-tokens-no-user/", Guard::NoAccountData),
     ("POST /api/v1/api-tokens/", Guard::Case),

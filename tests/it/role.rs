@@ -138,6 +138,7 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("GET /api/v2/user/me", Sent::Nothing, READERS),
     ("GET /api/v2/user/me/memberships", Sent::Nothing, READERS),
     ("GET /healthz", Sent::Nothing, [200; 6]),
+    ("GET /metrics", Sent::Nothing, [200; 6]),
     ("GET /readyz", Sent::Nothing, [200; 6]),
     ("POST /api/v1/api-tokens-no-user/", Sent::Form, [201; 6]),
     ("POST /api/v1/api-tokens/", Sent::Json("{}"), [201, 201, 201, 201, 201, 401]),

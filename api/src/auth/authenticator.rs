@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The longest `Authorization` value that is looked at.
-const MAX_LENGTH: usize = 8 * 1024;
+pub(super) const MAX_LENGTH: usize = 8 * 1024;
 
 /// Verifies credentials.
 #[derive(Clone)]
@@ -174,13 +174,13 @@ pub(super) fn asked_for(account: &[u8], accounts: Option<&[Slug]>) -> Result<Slu
 
 /// What stands behind one of the words that introduce credentials.
 #[derive(Debug, PartialEq, Eq)]
-enum Bearer<'a> {
+pub(super) enum Bearer<'a> {
     ApiToken(ApiToken),
     /// It has dots, which no token of ours ever had.
     Jwt(&'a str),
 }
 
-fn bearer(authorization: &[u8]) -> Option<Bearer<'_>> {
+pub(super) fn bearer(authorization: &[u8]) -> Option<Bearer<'_>> {
     if authorization.len() > MAX_LENGTH {
         return None;
     }

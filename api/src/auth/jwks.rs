@@ -93,18 +93,23 @@ struct KeySet {
     keys: Vec<Value>,
 }
 
+/// How many keys there are to verify with.
+///
+/// # Errors
+/// When they cannot be read, or are something else.
+pub(crate) async fn usable_keys(source: &JwksSource) -> Result<usize, JwksError> {
+    Ok(Source::of(source).read().await?.len())
+}
+
 impl Jwks {
     /// Reads the keys and keeps reading them. An address that does not answer may do so later.
     ///
     /// # Errors
     /// When a file cannot be read, or there is something else in it.
     pub(super) async fn start(source: &JwksSource, timing: JwksTiming) -> Result<Self, JwksError> {
-        let source = match source {
-            JwksSource::File(path) => Source::File(path.clone()),
-            JwksSource::Url(url) => Source::Url(Box::new((url.clone(), Outgoing::new()))),
-        };
+        let source = Source::of(source);
         let shared = Shared { source, timing, keys: RwLock::default(), tried_at: Mutex::default() };
-        match (shared.read().await, &shared.source) {
+        match (shared.source.read().await, &shared.source) {
             (Ok(keys), _) => shared.adopt(keys),
             (Err(error), Source::File(_)) => return Err(error),
             (Err(error), Source::Url(_)) => shared.complain(&error),
@@ -155,7 +160,7 @@ impl Shared {
     }
 
     async fn read_again(&self, tried_at: &mut Option<Instant>) {
-        match self.read().await {
+        match self.source.read().await {
             Ok(keys) => self.adopt(keys),
             Err(error) => self.complain(&error),
         }
@@ -166,14 +171,23 @@ impl Shared {
         let keys = self.keys().len();
         tracing::warn!(error = %Chain(error), keys, "the keys of the issuer of JWTs were not read; those known stay");
     }
+}
+
+impl Source {
+    fn of(source: &JwksSource) -> Self {
+        match source {
+            JwksSource::File(path) => Self::File(path.clone()),
+            JwksSource::Url(url) => Self::Url(Box::new((url.clone(), Outgoing::new()))),
+        }
+    }
 
     async fn read(&self) -> Result<Vec<Key>, JwksError> {
-        let bytes = match &self.source {
-            Source::Url(address) => {
+        let bytes = match self {
+            Self::Url(address) => {
                 let (url, outgoing) = &**address;
                 outgoing.get(url, MAX_BYTES).await?
             }
-            Source::File(path) => {
+            Self::File(path) => {
                 let file = path.clone();
                 let bytes = blocking(move || read_file(&file)).await;
                 bytes.map_err(|error| JwksError::File(path.clone(), error))?

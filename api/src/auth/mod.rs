@@ -15,6 +15,8 @@
 
 mod authenticator;
 mod credential;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod jwks;
 mod jwt;
 mod newcomer;
@@ -26,6 +28,7 @@ mod viewer;
 pub use authenticator::{AuthError, Authenticator, Shown};
 pub use credential::{Credential, LimitKey};
 pub use jwks::JwksError;
+pub(crate) use jwks::usable_keys;
 pub use jwt::JwtVerifier;
 pub use oidc::{CALLBACK, OidcError, OidcProvider, Returned};
 pub use session::{Proof, Session, Sessions};

@@ -160,6 +160,14 @@ impl OidcProvider {
         &self.config.name
     }
 
+    /// Asks the provider what it says of itself.
+    ///
+    /// # Errors
+    /// [`OidcError::Away`]
+    pub(crate) async fn examine(&self) -> Result<(), OidcError> {
+        self.metadata(BELIEVED).await.map(|_| ())
+    }
+
     /// Where a browser goes to sign in.
     ///
     /// # Errors

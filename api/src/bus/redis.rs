@@ -27,6 +27,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{Bus, Changed, InProcess, Notice, Watch};
+use crate::metrics::BusMetrics;
 
 /// Where servers say what they watch.
 const PRESENCE: &str = "galvo:1:watching";
@@ -79,6 +80,31 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
+impl RedisUrl {
+    /// Has it pass a message on, and returns its version if it tells it.
+    ///
+    /// # Errors
+    /// When it does not answer, or may not do what the bus does.
+    pub(crate) async fn examine(&self) -> Result<Option<String>, RedisError> {
+        let (channel, message) = (format!("galvo:1:doctor:{}", Uuid::new_v4()), "heard");
+        let pass_on = async {
+            let mut listener = self.0.get_async_pubsub().await?;
+            listener.subscribe(&channel).await?;
+            let mut publisher = self.0.get_multiplexed_async_connection().await?;
+            redis::cmd("PUBLISH").arg(&channel).arg(message).exec_async(&mut publisher).await?;
+            listener.on_message().next().await.ok_or_else(silent)?;
+            // Not everybody may ask that.
+            let told: Result<String, _> = redis::cmd("INFO").arg("server").query_async(&mut publisher).await;
+            let version = told.ok().and_then(|told| {
+                let line = told.lines().find_map(|line| line.strip_prefix("redis_version:"))?;
+                Some(line.trim().to_owned())
+            });
+            Ok(version)
+        };
+        timeout(PATIENCE, pass_on).await.map_err(|_| silent())?
+    }
+}
+
 /// The bus of several processes.
 #[derive(Debug)]
 pub struct Redis {
@@ -98,6 +124,7 @@ struct Shared {
     unsure: AtomicBool,
     waiting: Mutex<Waiting>,
     called: Notify,
+    metrics: BusMetrics,
     /// Whether this server ends.
     closing: AtomicBool,
     /// Told once all is published then.
@@ -148,7 +175,7 @@ struct Presence {
 impl Redis {
     /// Begins to connect. Whether Redis answers is not waited for.
     #[must_use]
-    pub fn start(url: &RedisUrl) -> Self {
+    pub(crate) fn start(url: &RedisUrl, metrics: BusMetrics) -> Self {
         let shared = Arc::new(Shared {
             local: InProcess::default(),
             server: Uuid::new_v4(),
@@ -157,6 +184,7 @@ impl Redis {
             unsure: AtomicBool::new(false),
             waiting: Mutex::default(),
             called: Notify::new(),
+            metrics,
             closing: AtomicBool::new(false),
             closed: Notify::new(),
         });
@@ -182,6 +210,7 @@ impl Bus for Redis {
                 waiting.clusters.insert(key, notice);
             } else {
                 waiting.gaps.insert(account);
+                self.shared.metrics.dropped(1);
             }
         });
     }
@@ -258,6 +287,7 @@ impl Shared {
         if news.from == self.server {
             return;
         }
+        self.metrics.received();
         for (index, (cluster, changed, arrival, since)) in news.clusters.into_iter().enumerate() {
             let (cluster, changed) = (ClusterId(cluster), Changed::of_bits(changed));
             // Where it is not told, something may have been missed.
@@ -279,7 +309,9 @@ async fn connect_again_and_again(shared: Arc<Shared>, client: Client) {
         let Err(error) = Session::run(&shared, &client).await;
         let was_whole = shared.whole.swap(false, Ordering::AcqRel);
         shared.unsure.store(false, Ordering::Release);
-        *shared.waiting() = Waiting::default();
+        let waiting = mem::take(&mut *shared.waiting());
+        shared.metrics.lost();
+        shared.metrics.dropped(waiting.clusters.len());
         shared.elsewhere.write().unwrap_or_else(PoisonError::into_inner).clear();
         if was_whole || !said {
             tracing::warn!(%error, "Redis is away: other servers are not heard");
@@ -310,6 +342,7 @@ impl Session<'_> {
             Ok::<_, RedisError>((listener, client.get_multiplexed_async_connection().await?))
         };
         let (listener, publisher) = timeout(PATIENCE, connect).await.map_err(|_| silent())??;
+        shared.metrics.connected();
         let (mut sink, mut stream) = listener.split();
         let begun = Instant::now();
         let mut session = Session { shared, publisher, others: HashMap::new(), heard: begun };
@@ -333,7 +366,10 @@ impl Session<'_> {
                 () = shared.local.accounts_changed() => {}
                 () = shared.called.notified() => {
                     let closing = shared.closing.load(Ordering::Acquire);
-                    session.publish(shared.messages()).await?;
+                    let messages = shared.messages();
+                    let count = messages.len();
+                    session.publish(messages).await?;
+                    shared.metrics.published(count);
                     if closing {
                         shared.closed.notify_one();
                     }

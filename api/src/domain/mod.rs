@@ -19,6 +19,8 @@ pub mod error_status;
 pub mod fine_metric;
 pub mod fingerprint;
 pub mod flag;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub mod idle_policy;
 pub mod idleness;
 pub mod json;

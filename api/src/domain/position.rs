@@ -166,8 +166,8 @@ impl Position {
         let (floor, count) = (take(&mut rest)?, take(&mut rest)?);
         let (mut clusters, mut cluster) = (BTreeMap::new(), 0_i64);
         for _ in 0..count {
-            cluster = cluster.checked_add(take(&mut rest)?)?;
-            clusters.insert(ClusterId(cluster), floor.checked_add(take(&mut rest)?)?);
+            cluster = cluster.checked_add(step(&mut rest)?)?;
+            clusters.insert(ClusterId(cluster), floor.checked_add(step(&mut rest)?)?);
         }
         let part = if rest.is_empty() {
             None
@@ -202,6 +202,11 @@ fn take(bytes: &mut &[u8]) -> Option<i64> {
         }
     }
     None
+}
+
+/// A number that leads on from the one before.
+fn step(bytes: &mut &[u8]) -> Option<i64> {
+    take(bytes).filter(|step| *step > 0)
 }
 
 #[cfg(test)]

@@ -77,12 +77,12 @@ fn bad_cursor(argument: &'static str) -> ApiError {
     ApiError::InvalidArgument { argument, reason: "not a cursor of this list in this order".to_owned() }
 }
 
-fn write_cursor(sort: impl Sort, key: &Key) -> String {
+pub(super) fn write_cursor(sort: impl Sort, key: &Key) -> String {
     let cursor = serde_json::to_vec(&(CURSOR_VERSION, sort.name(), key)).expect("numbers and text are JSON");
     URL_SAFE_NO_PAD.encode(cursor)
 }
 
-fn read_cursor(sort: impl Sort, cursor: &str) -> Option<Key> {
+pub(super) fn read_cursor(sort: impl Sort, cursor: &str) -> Option<Key> {
     let json = URL_SAFE_NO_PAD.decode(cursor).ok()?;
     let (version, name, key): (u8, Cow<'_, str>, Key) = serde_json::from_slice(&json).ok()?;
     (version == CURSOR_VERSION && name == sort.name() && sort.accepts(&key)).then_some(key)

@@ -38,6 +38,8 @@ mod fine_metric;
 mod flag;
 mod flag_rule;
 mod function;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod id;
 mod idle_backtest;
 mod idle_policy;

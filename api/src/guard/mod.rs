@@ -9,6 +9,8 @@ mod cache;
 mod convert;
 mod cost;
 mod diagnostics;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod lexical;
 mod merging;
 mod nested_variables;

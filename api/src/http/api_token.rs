@@ -6,7 +6,7 @@
 use axum::{
     Json,
     body::Body,
-    extract::{Path, RawQuery, State},
+    extract::{RawQuery, State},
     http::{HeaderMap, StatusCode},
 };
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -21,6 +21,7 @@ use super::{
     address::Source,
     body::{self, Limits},
     form::{Form, parameter},
+    named::Named,
     problem::{ErrorBody, Problem},
     state::AppState,
 };
@@ -275,7 +276,7 @@ pub(super) async fn create(
 pub(super) async fn revoke(
     State(state): State<AppState>,
     Source(origin): Source,
-    Path(identifier): Path<String>,
+    Named(identifier): Named<String>,
     headers: HeaderMap,
 ) -> Result<Json<TokenBody>, Problem> {
     let viewer = whole(state.signed_in(&headers).await?)?;

@@ -1,12 +1,7 @@
 //! `POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}`: where the `coiled` client tells how long
 //! a span's block took.
 
-use axum::{
-    Json,
-    body::Body,
-    extract::{Path, State},
-    http::HeaderMap,
-};
+use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use entity::ids::{ClusterId, SpanId};
 use governor::clock::{Clock, DefaultClock};
 use serde_json::{Map, Value};
@@ -15,6 +10,7 @@ use super::{
     address::Source,
     body::{self, Limits},
     budget::Taker,
+    named::Named,
     problem::{ErrorBody, Problem},
     state::AppState,
 };
@@ -54,7 +50,7 @@ const LIMITS: Limits = Limits { sent: 2 << 20, inflated: 8 << 20 };
 )]
 pub(super) async fn post(
     State(state): State<AppState>,
-    Path((workspace, cluster, span)): Path<(String, String, String)>,
+    Named((workspace, cluster, span)): Named<(String, String, String)>,
     Source(origin): Source,
     headers: HeaderMap,
     body: Body,

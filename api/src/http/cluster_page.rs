@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use axum::{
-    extract::{Path, RawQuery, State},
+    extract::{RawQuery, State},
     http::HeaderMap,
     response::{IntoResponse, Response},
 };
@@ -11,6 +11,7 @@ use entity::{cluster::Model, ids::ClusterId};
 
 use super::{
     address::Source,
+    named::Named,
     page::{Page, Refused, escape},
     problem::Problem,
     state::AppState,
@@ -25,7 +26,7 @@ const COST: u64 = 100;
 pub(super) async fn get(
     State(state): State<AppState>,
     Source(origin): Source,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {

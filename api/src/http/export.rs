@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Instant};
 
 use axum::{
     body::Body,
-    extract::{Path, RawQuery, State, rejection::PathRejection},
+    extract::{RawQuery, State},
     http::{HeaderMap, HeaderValue, Version, header},
     response::{IntoResponse, Response},
     routing::get,
@@ -20,7 +20,8 @@ use tokio::time::sleep;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{
-    address::Source, budget::Taker, export_api, media_type::ranges, problem::Problem, state::AppState,
+    address::Source, budget::Taker, export_api, media_type::ranges, named::Named, problem::Problem,
+    state::AppState,
 };
 use crate::{
     auth::Viewer,
@@ -44,15 +45,9 @@ pub(super) fn routes(exports: &[Arc<Export>]) -> OpenApiRouter<AppState> {
         let path = &export.path;
         let export = Arc::clone(export);
         let method = if export.of_cluster {
-            get(
-                async move |State(state): State<AppState>,
-                            id: Result<Path<String>, PathRejection>,
-                            asked: Asked| {
-                    // What is no text names nothing.
-                    let Path(id) = id.map_err(|_| Problem::not_found())?;
-                    answer(state, export, Some(id), asked).await
-                },
-            )
+            get(async move |State(state): State<AppState>, Named(id): Named<String>, asked: Asked| {
+                answer(state, export, Some(id), asked).await
+            })
         } else {
             get(async move |State(state): State<AppState>, asked: Asked| {
                 answer(state, export, None, asked).await

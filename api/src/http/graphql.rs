@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use axum::{
     Json,
     body::{Body, Bytes},
-    extract::{Path, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -19,6 +19,7 @@ use super::{
     credentials::Credentials,
     event_stream,
     media_type::ranges,
+    named::Named,
     operation::{Asker, Outcome, Parameters, Refusal, Rendered, Way, errors, execute},
     problem::Problem,
     socket,
@@ -88,7 +89,7 @@ pub(super) async fn get(State(state): State<AppState>, Source(origin): Source, r
 }
 
 /// One of the files of the GraphiQL page.
-pub(super) async fn asset(Path(name): Path<String>) -> Response {
+pub(super) async fn asset(Named(name): Named<String>) -> Response {
     let file = match name.as_str() {
         "graphiql.min.js" => (SCRIPT, include_bytes!("../../assets/graphiql/graphiql.min.js").as_slice()),
         "graphiql.min.css" => (STYLE, include_bytes!("../../assets/graphiql/graphiql.min.css").as_slice()),

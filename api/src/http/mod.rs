@@ -16,10 +16,14 @@ mod export;
 mod export_api;
 mod forgery;
 mod form;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod graphql;
 mod health;
 mod landing;
 mod media_type;
+mod metrics;
+mod named;
 mod oidc;
 mod operation;
 mod page;
@@ -38,8 +42,8 @@ mod tls;
 mod transport;
 mod visitor;
 
-pub use router::{openapi, router};
+pub use router::{openapi, operations, router};
 pub use state::AppState;
 pub(crate) use tls::Certificate;
 pub use tls::TlsError;
-pub(crate) use transport::serve;
+pub(crate) use transport::{Service, serve};

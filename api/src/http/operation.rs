@@ -4,6 +4,7 @@
 use std::{panic::AssertUnwindSafe, sync::OnceLock};
 
 use async_graphql::{Response as GraphQlResponse, ServerError, value};
+use axum::http::StatusCode;
 use entity::api_token::Scope;
 use futures::FutureExt;
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -18,6 +19,7 @@ use crate::{
     graphql::{Caller, finish, written},
     guard::{Asked, Guarded, Kind},
     live::Subscription,
+    metrics::{Operation, OperationKind, OperationOutcome},
 };
 
 /// A request's parameters, as the specification names them.
@@ -149,22 +151,74 @@ pub(super) enum Rendered {
     Executed(Utf8Bytes),
 }
 
-#[tracing::instrument(
-    name = "graphql",
-    skip_all,
-    fields(operation = tracing::field::Empty, account = asker.viewer.account().slug)
-)]
+/// Carries an operation out, and counts what becomes of it.
 pub(super) async fn execute(
     state: &AppState,
     asker: Asker<'_>,
     parameters: impl Future<Output = Result<Parameters, Problem>>,
     way: Way,
 ) -> Result<Outcome, Refusal> {
+    let mut counted = state.metrics.graphql.begin();
+    let outcome = carry_out(state, asker, parameters, way, &mut counted).await;
+    counted.ended(ended(&outcome));
+    outcome
+}
+
+/// What became of an operation, as operators see it.
+fn ended(outcome: &Result<Outcome, Refusal>) -> OperationOutcome {
+    let code = |error: &ServerError| match error.extensions.as_ref().and_then(|known| known.get("code")) {
+        Some(async_graphql::Value::String(code)) => code.clone(),
+        _ => String::new(),
+    };
+    match outcome {
+        Ok(Outcome::Subscription(_)) => OperationOutcome::Ok,
+        Ok(Outcome::Answer(response)) => {
+            let codes: Vec<String> = response.errors.iter().map(code).collect();
+            if codes.is_empty() {
+                OperationOutcome::Ok
+            } else if codes.iter().any(|code| code == "INTERNAL_SERVER_ERROR") {
+                OperationOutcome::Failed
+            } else if codes.iter().any(|code| code == "UNAVAILABLE") {
+                OperationOutcome::Unavailable
+            } else {
+                OperationOutcome::Errors
+            }
+        }
+        Err(Refusal::Document(_)) => OperationOutcome::Refused,
+        Err(Refusal::Request(problem)) => match problem.status() {
+            StatusCode::TOO_MANY_REQUESTS => OperationOutcome::RateLimited,
+            StatusCode::GATEWAY_TIMEOUT => OperationOutcome::Timeout,
+            StatusCode::SERVICE_UNAVAILABLE => OperationOutcome::Unavailable,
+            status if status.is_server_error() => OperationOutcome::Failed,
+            _ => OperationOutcome::Refused,
+        },
+    }
+}
+
+#[tracing::instrument(
+    name = "graphql",
+    skip_all,
+    fields(operation = tracing::field::Empty, account = asker.viewer.account().slug)
+)]
+async fn carry_out(
+    state: &AppState,
+    asker: Asker<'_>,
+    parameters: impl Future<Output = Result<Parameters, Problem>>,
+    way: Way,
+    counted: &mut Operation,
+) -> Result<Outcome, Refusal> {
     let Asker { viewer, origin, taker, shown } = asker;
     let reading = state.query_budget.reading(taker);
     let guarded = guarded(state, parameters, way).await?;
     reading.accepted();
+    let kind = match guarded.kind {
+        Kind::Query => OperationKind::Query,
+        Kind::Mutation => OperationKind::Mutation,
+        Kind::Subscription(_) => OperationKind::Subscription,
+    };
+    counted.is(kind);
     let left = state.query_budget.take(taker, guarded.cost, state.clock.timestamp())?;
+    counted.costs(guarded.cost);
     if let Kind::Subscription(_) = guarded.kind {
         let pass = state.admit(viewer, shown);
         let begun =
@@ -262,8 +316,6 @@ pub(super) fn errors(errors: &[ServerError]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::StatusCode;
-
     use super::*;
 
     #[tokio::test]

@@ -222,7 +222,7 @@ impl Problem {
         self.body.reference
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn pointer(&self) -> Option<&str> {
         self.body.pointer.as_deref()
     }

@@ -1,5 +1,7 @@
 //! `POST /api/v1/reports`: where the plugin reports.
 
+use std::time::{Duration, Instant};
+
 use axum::{
     Json,
     body::Body,
@@ -22,7 +24,7 @@ use crate::{
 };
 
 /// How large a report may be.
-const LIMITS: Limits = Limits { sent: 8 << 20, inflated: 32 << 20 };
+pub(super) const LIMITS: Limits = Limits { sent: 8 << 20, inflated: 32 << 20 };
 
 /// How many task groups the computations of a report may name together. A reporter that is told so sends fewer
 /// computations at once.
@@ -57,11 +59,21 @@ pub(super) async fn post(
     Source(origin): Source,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
-    let viewer = state.reporter(&headers).await?;
-    let taker = Taker::new(viewer.limit_key(), origin.address);
-    let outcome = take(&state, &viewer, taker, &headers, body).await;
-    Ok(state.report_budget.tell(taker, outcome.map(Json).into_response()))
+) -> Response {
+    let arrival = state.metrics.reports.arrive();
+    let (taker, outcome) = match state.reporter(&headers).await {
+        Ok(viewer) => {
+            let taker = Taker::new(viewer.limit_key(), origin.address);
+            (Some(taker), take(&state, &viewer, taker, &headers, body).await)
+        }
+        Err(problem) => (None, Err(problem)),
+    };
+    arrival.answered(outcome.as_ref().map(|_| ()).map_err(Problem::code));
+    let response = outcome.map(Json).into_response();
+    match taker {
+        Some(taker) => state.report_budget.tell(taker, response),
+        None => response,
+    }
 }
 
 async fn take(
@@ -77,7 +89,9 @@ async fn take(
     })?;
     state.report_budget.check(taker)?;
     let received = body::announced(headers, LIMITS)?.receive(body, state.patience.body).await?;
+    let (came, came_at) = (Instant::now(), state.clock.timestamp());
     state.report_budget.overdraw(taker, received.size());
+    state.metrics.reports.received(received.size());
     // Taken when all is there, or those who send slowly would keep the places.
     let _place = state.reports_under_way.try_acquire().map_err(|_| Problem::too_many_reports())?;
     let report: Report = received.parse_checked(Report::check).await?;
@@ -86,5 +100,8 @@ async fn take(
             "more than {MAX_LINKS} task groups of computations in one report"
         )));
     }
-    Ok(state.reports.record(viewer, report).await?)
+    let underway = came_at.timestamp_millis() - report.sent_at.timestamp().timestamp_millis();
+    let acknowledgement = state.reports.record(viewer, report).await?;
+    state.metrics.reports.stored(came, Duration::from_millis(underway.try_into().unwrap_or_default()));
+    Ok(acknowledgement)
 }

@@ -20,8 +20,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     activate_token,
     address::{self, request_id},
-    api_token, client_span, cluster_page, coiled, export, forgery, graphql, health, landing, oidc, policy,
-    preload,
+    api_token, client_span, cluster_page, coiled, export, forgery, graphql, health, landing, metrics, oidc,
+    policy, preload,
     problem::Problem,
     report, session, shown_report, sign_in,
     state::AppState,
@@ -71,7 +71,7 @@ impl utoipa::Modify for Token {
 /// All routes with their handlers.
 pub fn router(state: AppState) -> Router {
     let origins = (Arc::clone(&state.proxies), state.cookies.secure);
-    let cors = policy::cors(&state.cors_origins);
+    let (cors, counting) = (policy::cors(&state.cors_origins), state.clone());
     let (described, openapi) = described(&state.schema).split_for_parts();
     let api = described
         .route("/graphql", get(graphql::get).post(graphql::post))
@@ -108,11 +108,29 @@ pub fn router(state: AppState) -> Router {
                         // Whoever made the answer has said what failed, and why.
                         .on_failure(()),
                 )
+                .layer(middleware::from_fn_with_state(counting, metrics::count))
                 .layer(option_layer(cors))
                 .layer(CatchPanicLayer::custom(panicked)),
         );
     // In front of all routes, which are found before their layers are.
     Router::new().fallback_service(ServiceBuilder::new().map_request(with_one_slash).service(routes))
+}
+
+/// What operators watch, on an address of its own. Nothing of it is for those who use the server.
+pub fn operations(state: AppState) -> Router {
+    let origins = (Arc::clone(&state.proxies), false);
+    Router::new()
+        .route("/metrics", get(metrics::get_of_everybody))
+        .route("/healthz", get(health::live))
+        .route("/readyz", get(health::ready))
+        .fallback(async || Problem::not_found())
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        .with_state(state)
+        .layer(
+            ServiceBuilder::new()
+                .layer(middleware::from_fn_with_state(origins, address::mark))
+                .layer(CatchPanicLayer::custom(panicked)),
+        )
 }
 
 /// The same request for a path that begins with one slash. A server setting that ends in a slash makes the `coiled` client ask
@@ -145,6 +163,7 @@ fn described(schema: &Schema) -> OpenApiRouter<AppState> {
         .routes(routes!(client_span::post))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
+        .routes(routes!(metrics::get))
         .merge(coiled::routes())
         .merge(export::routes(&exports(schema)))
 }

@@ -5,14 +5,16 @@
 
 use axum::{
     body::Body,
-    extract::{Path, RawQuery, State},
+    extract::{RawQuery, State},
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use entity::ids::PerformanceReportId;
 use futures::stream;
 
-use super::{address::Source, page::Refused, problem::Problem, state::AppState, visitor::Visitor};
+use super::{
+    address::Source, named::Named, page::Refused, problem::Problem, state::AppState, visitor::Visitor,
+};
 use crate::store::{AccountStore, ReportReader, StoreError};
 
 /// What the page may do: run the scripts that stand in it and those of Bokeh, which makes functions of texts, and draw. It has
@@ -38,7 +40,7 @@ pub(super) fn path(account: &str, id: PerformanceReportId) -> String {
 pub(super) async fn get(
     State(state): State<AppState>,
     Source(origin): Source,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {

@@ -20,6 +20,7 @@ use crate::{
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
     live::{Live, Pass},
+    metrics::Metrics,
     store::{AccountStore, Store, StoreError, SystemStore},
 };
 
@@ -75,6 +76,9 @@ pub struct Parts {
     pub(super) session_life: SessionLife,
     pub(super) sign_ins: SignIns,
     pub(super) oidc: Option<OidcProvider>,
+    pub(super) metrics: Arc<Metrics>,
+    /// Whether they are read on an address of their own.
+    pub(super) metrics_are_elsewhere: bool,
 }
 
 impl Deref for AppState {
@@ -88,13 +92,14 @@ impl Deref for AppState {
 impl AppState {
     /// Puts the handlers' parts together.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         store: Store,
         authenticator: Authenticator,
         persisted: PersistedDocuments,
         clock: Arc<dyn Clock>,
         config: &ServeConfig,
         draining: Draining,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
@@ -107,7 +112,8 @@ impl AppState {
             clock: Arc::clone(&clock),
             timeout: config.query_timeout,
         };
-        let live = Live::new(schema.clone(), store.clone(), Arc::clone(&clock), config.query_timeout);
+        let (timeout, counted) = (config.query_timeout, metrics.live.clone());
+        let live = Live::new(schema.clone(), store.clone(), Arc::clone(&clock), timeout, counted);
         Self(Arc::new(Parts {
             system: store.system(),
             live,
@@ -147,6 +153,8 @@ impl AppState {
             performance_reports_under_way: Semaphore::new(MAX_PERFORMANCE_REPORTS_UNDER_WAY),
             cors_origins: config.perimeter.cors_origins.clone().into(),
             proxies: Arc::new(config.perimeter.proxies.clone()),
+            metrics,
+            metrics_are_elsewhere: config.metrics_listen.is_some(),
             clock,
             draining,
             store,

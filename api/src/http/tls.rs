@@ -70,6 +70,14 @@ impl Certificate {
         Ok(certificate)
     }
 
+    /// The certificate in the files, and those that lead to its authority, if it can be shown.
+    ///
+    /// # Errors
+    /// [`TlsError`] when they cannot be read, or do not fit each other.
+    pub(crate) async fn chain(files: &TlsConfig) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+        Ok(read(files).await?.pair?.cert)
+    }
+
     /// What accepts connections with it.
     ///
     /// # Errors

@@ -39,7 +39,11 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
-use crate::{config::Patience, draining::Draining};
+use crate::{
+    config::Patience,
+    draining::Draining,
+    metrics::{Counted, HttpMetrics},
+};
 
 /// Bytes of a connection that are read ahead; a request's head must fit. Addresses end at 64 KiB.
 const BUFFER: usize = 128 << 10;
@@ -47,17 +51,23 @@ const BUFFER: usize = 128 << 10;
 /// Bytes that are still taken of a request that was answered before it was read.
 const UNREAD: usize = 64 << 20;
 
+/// How connections are taken.
+pub(crate) struct Service {
+    /// At a time.
+    pub(crate) max_connections: usize,
+    /// How long their clients may take.
+    pub(crate) patience: Patience,
+    /// What they begin with, if they are encrypted.
+    pub(crate) tls: Option<TlsAcceptor>,
+    /// By what they are counted, if they are.
+    pub(crate) metrics: Option<HttpMetrics>,
+}
+
 /// Serves until the server stops, then takes no new connections, and returns when the requests under way have been answered.
 ///
 /// More connections than `max_connections` wait in the system's queue.
-pub(crate) async fn serve(
-    mut listener: TcpListener,
-    router: Router,
-    max_connections: usize,
-    patience: Patience,
-    tls: Option<TlsAcceptor>,
-    draining: Draining,
-) {
+pub(crate) async fn serve(mut listener: TcpListener, router: Router, service: Service, draining: Draining) {
+    let Service { max_connections, patience, tls, metrics } = service;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience.idle).max_buf_size(BUFFER);
     let places = Arc::new(Semaphore::new(max_connections));
@@ -76,6 +86,7 @@ pub(crate) async fn serve(
         // Where it cannot be set answers come later, and come.
         let _ = stream.set_nodelay(true);
         let (turns, draining) = (Turns::default(), draining.clone());
+        let place = Place { _permit: place, _counted: metrics.as_ref().map(HttpMetrics::connection) };
         let service = {
             let (router, turns) = (router.clone(), turns.clone());
             service_fn(move |request| answer(router.clone(), request, peer, turns.begin()))
@@ -232,11 +243,17 @@ struct PatientStream<S> {
     /// How much of that there was.
     unread_bytes: usize,
     /// Its place among the connections there may be.
-    _place: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+/// A place among the connections there may be.
+struct Place {
+    _permit: OwnedSemaphorePermit,
+    _counted: Option<Counted>,
 }
 
 impl<S> PatientStream<S> {
-    fn new(stream: S, turns: Turns, patience: Patience, place: OwnedSemaphorePermit) -> Self {
+    fn new(stream: S, turns: Turns, patience: Patience, place: Place) -> Self {
         let head = Some(Box::pin(sleep(patience.head)));
         Self {
             stream,

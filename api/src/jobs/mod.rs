@@ -32,6 +32,7 @@ use crate::{
     clock::Clock,
     config::AlertConfig,
     error::Chain,
+    metrics::{JobMetrics, Metrics},
     seal::KeyId,
     store::{Store, StoreError, SystemStore},
 };
@@ -173,6 +174,7 @@ pub struct Jobs {
     flags: Flags,
     alerts: Alerts,
     deliveries: Deliveries,
+    metrics: JobMetrics,
 }
 
 /// Jobs that run by themselves.
@@ -184,8 +186,11 @@ pub struct RunningJobs {
 impl Jobs {
     /// The jobs of a store. They do nothing until they are told to.
     #[must_use]
-    pub fn new(store: Store, clock: Arc<dyn Clock>, alerts: &AlertConfig) -> Self {
+    pub(crate) fn new(store: Store, clock: Arc<dyn Clock>, alerts: &AlertConfig, metrics: &Metrics) -> Self {
         let (stop, stopping) = watch::channel(false);
+        for job in &JOBS {
+            metrics.jobs.know(job.name);
+        }
         Self {
             stopping,
             stop,
@@ -197,6 +202,7 @@ impl Jobs {
             deliveries: Deliveries::new(store.clone(), Arc::clone(&clock), alerts),
             store,
             clock,
+            metrics: metrics.jobs.clone(),
         }
     }
 
@@ -252,7 +258,9 @@ impl Jobs {
             }
             let begun = Instant::now();
             let outcome = (job.run)(self).await;
-            let seconds = begun.elapsed().as_secs_f64();
+            let took = begun.elapsed();
+            self.metrics.ran(job.name, took, outcome.is_ok().then(|| self.now()));
+            let seconds = took.as_secs_f64();
             match outcome {
                 Ok(progress) => {
                     if progress.figures.is_empty() {

@@ -33,6 +33,7 @@ use crate::{
     error::Chain,
     graphql::{Caller, Delivery, Planned, Rows, Schema, finish, with_gap, written},
     guard::Template,
+    metrics::{Counted, LiveMetrics},
     store::{AccountStore, Arrivals, ChangedCluster, Store, StoreError},
 };
 
@@ -63,6 +64,7 @@ const REST: u32 = 4;
 pub(super) struct Group {
     shared: Arc<Shared>,
     tail: OnceCell<Tail>,
+    _counted: Counted,
 }
 
 /// What the task and the readers of a group have in common.
@@ -87,6 +89,7 @@ pub(super) struct Renderer {
     pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timeout: Duration,
+    pub(super) metrics: LiveMetrics,
 }
 
 /// The task that writes.
@@ -100,6 +103,7 @@ impl Drop for Tail {
 
 impl Group {
     pub(super) fn new(planned: Planned, renderer: Renderer) -> Arc<Self> {
+        let counted = renderer.metrics.group();
         let shared = Shared {
             store: renderer.store.for_viewer(&renderer.caller.viewer),
             planned,
@@ -109,7 +113,7 @@ impl Group {
             furthest: AtomicU64::new(0),
             taken: Notify::new(),
         };
-        Arc::new(Self { shared: Arc::new(shared), tail: OnceCell::new() })
+        Arc::new(Self { shared: Arc::new(shared), tail: OnceCell::new(), _counted: counted })
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -147,12 +151,15 @@ async fn tail(shared: Arc<Shared>, mut watch: Watch, mut position: Position) {
             heard = both(heard, more);
         }
         let (begun, first) = (Instant::now(), *shared.head.borrow());
+        let metrics = &shared.renderer.metrics;
         let settled = shared.renderer.clock.timestamp().timestamp_millis();
         while let Err(error) = shared.round(&heard, &mut position, &mut told, &mut lost).await {
+            metrics.round_failed();
             tracing::warn!(error = %Chain(&error), "what changed cannot be read now");
             heard.gap = true;
             sleep(PATIENCE).await;
         }
+        metrics.round(begun.elapsed());
         if whole {
             position.settle(settled);
         }
@@ -192,6 +199,11 @@ impl Shared {
     /// Tells the number of the payload that is written next, whenever it is another.
     pub(super) fn head(&self) -> watch::Receiver<u64> {
         self.head.subscribe()
+    }
+
+    /// What is counted of all groups.
+    pub(super) fn metrics(&self) -> &LiveMetrics {
+        &self.renderer.metrics
     }
 
     /// Takes down that a reader takes this payload next.
@@ -356,7 +368,14 @@ impl Shared {
     pub(super) async fn write(&self, piece: Piece, gap: bool) -> Bytes {
         let cursor = piece.position.cursor(self.planned.wanted.stream());
         let payload = self.renderer.write(Delivery { cursor, rows: piece.rows }).await;
-        if gap { with_gap(&payload).into() } else { payload.into() }
+        self.metrics().written();
+        if gap { self.behind_a_gap(&payload) } else { payload.into() }
+    }
+
+    /// The payload, which tells that something in front of it may be missing.
+    pub(super) fn behind_a_gap(&self, payload: &[u8]) -> Bytes {
+        self.metrics().gap();
+        with_gap(payload).into()
     }
 }
 

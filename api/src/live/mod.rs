@@ -36,6 +36,7 @@ use crate::{
     domain::audit::Origin,
     graphql::{Caller, RateLimit, Schema, finish},
     guard::{Digest, Guarded, Kind},
+    metrics::LiveMetrics,
     store::Store,
 };
 
@@ -64,6 +65,7 @@ struct Inner {
     passes: Mutex<HashMap<pass::Key, Weak<pass::Held>>>,
     /// Whether the server stops.
     stopping: watch::Sender<bool>,
+    metrics: LiveMetrics,
 }
 
 /// Tells groups apart: whose account it is, what its members may be used for, and what is asked.
@@ -78,10 +80,16 @@ impl fmt::Debug for Live {
 impl Live {
     /// Subscriptions to what changes in `store`, as its bus tells.
     #[must_use]
-    pub fn new(schema: Schema, store: Store, clock: Arc<dyn Clock>, timeout: Duration) -> Self {
+    pub(crate) fn new(
+        schema: Schema,
+        store: Store,
+        clock: Arc<dyn Clock>,
+        timeout: Duration,
+        metrics: LiveMetrics,
+    ) -> Self {
         let (groups, passes) = (Mutex::default(), Mutex::default());
         let stopping = watch::Sender::new(false);
-        Self(Arc::new(Inner { schema, store, clock, timeout, groups, passes, stopping }))
+        Self(Arc::new(Inner { schema, store, clock, timeout, groups, passes, stopping, metrics }))
     }
 
     /// Lets somebody in who has just proved who they are. `shown` tells apart what was shown: whoever shows the same has the
@@ -115,7 +123,7 @@ impl Live {
         let Kind::Subscription(digest) = guarded.kind else {
             return Err(vec![ServerError::new("the operation is no subscription", None)]);
         };
-        let Inner { schema, store, clock, timeout, .. } = &*self.0;
+        let Inner { schema, store, clock, timeout, metrics, .. } = &*self.0;
         let (viewer, template) = (pass.viewer().clone(), guarded.template);
         let account = viewer.account_id();
         let request = template.clone().into_request();
@@ -135,6 +143,7 @@ impl Live {
                     store: store.clone(),
                     clock: Arc::clone(clock),
                     timeout: *timeout,
+                    metrics: metrics.clone(),
                 };
                 let group = Group::new(planned, renderer);
                 groups.retain(|_, group| group.strong_count() > 0);
@@ -149,6 +158,11 @@ impl Live {
     /// Ends all that lives as long as a pass, because the server stops.
     pub fn stop(&self) {
         self.0.stopping.send_replace(true);
+    }
+
+    /// What is counted of it.
+    pub(crate) fn metrics(&self) -> &LiveMetrics {
+        &self.0.metrics
     }
 
     fn groups(&self) -> MutexGuard<'_, HashMap<GroupKey, Weak<Group>>> {

@@ -20,11 +20,7 @@ use super::{
     group::Group,
     ring::Next,
 };
-use crate::{
-    domain::position::Position,
-    error::Chain,
-    graphql::{ApiError, with_gap},
-};
+use crate::{domain::position::Position, error::Chain, graphql::ApiError, metrics::Counted};
 
 /// What is resumed from longer ago, in milliseconds, is resumed from then, with a gap: what is kept for a while only may
 /// have been deleted.
@@ -47,6 +43,7 @@ pub struct Subscription {
     pass: Pass,
     ended: watch::Receiver<Option<End>>,
     reader: Reader,
+    _counted: Counted,
 }
 
 struct Reader {
@@ -92,8 +89,9 @@ impl Subscription {
             missed = Some((Errand::new(arrivals, after.clone()), joined));
             position = Arc::new(after);
         }
+        let counted = shared.metrics().subscription();
         let reader = Reader { group, head, place, position, missed, pieces, gap };
-        Ok(Self { ended: pass.0.ended.clone(), pass, reader })
+        Ok(Self { ended: pass.0.ended.clone(), pass, reader, _counted: counted })
     }
 
     /// Whose it is.
@@ -112,6 +110,7 @@ impl Subscription {
                 payload = self.reader.payload() => payload,
             };
             if let Some(payload) = payload {
+                self.reader.group.shared().metrics().delivered();
                 return Delivered::Payload(payload);
             }
         }
@@ -152,7 +151,7 @@ impl Reader {
                 shared.took(number + 1);
                 self.position = position;
                 let gap = mem::take(&mut self.gap) || skipped;
-                Some(if gap { with_gap(&bytes).into() } else { bytes })
+                Some(if gap { shared.behind_a_gap(&bytes) } else { bytes })
             }
             Next::Nothing => {
                 // What changes it lives as long as the group.

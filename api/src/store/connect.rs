@@ -11,18 +11,15 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     str::FromStr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
 use entity::ids::AccountId;
 use migration::{IntoSchemaManagerConnection, Migrator, MigratorTrait};
 use sea_orm::{
-    ConnectionTrait, DatabaseConnection, DbErr, SqliteTransactionMode, SqlxPostgresConnector,
-    SqlxSqliteConnector, TransactionOptions, TransactionTrait,
+    ConnectionTrait, DatabaseBackend, DatabaseConnection, DbErr, SqliteTransactionMode,
+    SqlxPostgresConnector, SqlxSqliteConnector, TransactionOptions, TransactionTrait,
 };
 use sqlx::{
     ConnectOptions, Connection,
@@ -41,6 +38,7 @@ use crate::{
     auth::Viewer,
     bus::{Bus, InProcess},
     key_ring::KeyRing,
+    metrics::{Connections, StoreMetrics},
 };
 
 /// How long a request waits for a connection before it is told to come back later: for less long than a reporter waits for the
@@ -171,18 +169,13 @@ impl Store {
     /// The view of the account the viewer signed in to. What answers somebody has no other way to get one.
     #[must_use]
     pub fn for_viewer(&self, viewer: &Viewer) -> AccountStore {
-        AccountStore::new(
-            self.system.pools.clone(),
-            viewer.account_id(),
-            self.keys.clone(),
-            Arc::clone(&self.bus),
-        )
+        AccountStore::new(&self.system, viewer.account_id(), self.keys.clone(), Arc::clone(&self.bus))
     }
 
     /// The view of an account for work the server does by itself, which nobody asked for and nobody is answered.
     #[must_use]
     pub(crate) fn for_work_of(&self, account: AccountId) -> AccountStore {
-        AccountStore::new(self.system.pools.clone(), account, self.keys.clone(), Arc::clone(&self.bus))
+        AccountStore::new(&self.system, account, self.keys.clone(), Arc::clone(&self.bus))
     }
 
     /// The view of the viewer's user on their own accounts, as far as the credentials open them; none if these are not the
@@ -221,7 +214,7 @@ impl Store {
     /// Statements sent to the database since it was opened.
     #[must_use]
     pub fn statements(&self) -> u64 {
-        self.system.statements.load(Ordering::Relaxed)
+        self.system.metrics.statements()
     }
 
     /// What `work` with the store comes to, unless it takes longer than `patience`. Connections that are open then are not used again:
@@ -259,17 +252,34 @@ impl SystemStore {
                 (pool.clone(), pool)
             }
         };
-        let statements = Arc::new(AtomicU64::new(0));
+        let metrics = Arc::new(StoreMetrics::default());
         for connection in [&mut writer, &mut reader] {
-            let counter = Arc::clone(&statements);
+            let metrics = Arc::clone(&metrics);
             connection.set_metric_callback(move |info| {
-                counter.fetch_add(1, Ordering::Relaxed);
+                metrics.statement(info.elapsed, info.failed);
                 // The text has placeholders: values never reach the log.
                 let (sql, seconds) = (info.statement.sql.as_str(), info.elapsed.as_secs_f64());
                 tracing::trace!(target: "galvo::statement", sql, seconds, failed = info.failed);
             });
         }
-        Ok(Self { pools: Pools { writer, reader, doubt }, statements })
+        Ok(Self { pools: Pools { writer, reader, doubt }, metrics })
+    }
+
+    /// What is counted of it.
+    pub(crate) fn metrics(&self) -> &Arc<StoreMetrics> {
+        &self.metrics
+    }
+
+    /// Its connections, as they are now.
+    pub(crate) fn connections(&self) -> Vec<Connections> {
+        let Pools { writer, reader, .. } = &self.pools;
+        match writer.get_database_backend() {
+            DatabaseBackend::Sqlite => vec![
+                pooled("writer", writer.get_sqlite_connection_pool()),
+                pooled("reader", reader.get_sqlite_connection_pool()),
+            ],
+            _ => vec![pooled("all", writer.get_postgres_connection_pool())],
+        }
     }
 
     /// The same database for accounts, whose texts these keys encrypt.
@@ -279,7 +289,16 @@ impl SystemStore {
     }
 }
 
-async fn sqlite(options: &SqliteConnectOptions, connections: u32) -> Result<DatabaseConnection, StoreError> {
+fn pooled<D: sqlx::Database>(pool: &'static str, connections: &sqlx::Pool<D>) -> Connections {
+    let (all, idle) = (connections.size() as usize, connections.num_idle());
+    let max = connections.options().get_max_connections() as usize;
+    Connections { pool, idle, in_use: all.saturating_sub(idle), max }
+}
+
+pub(super) async fn sqlite(
+    options: &SqliteConnectOptions,
+    connections: u32,
+) -> Result<DatabaseConnection, StoreError> {
     let options = options
         .clone()
         .journal_mode(SqliteJournalMode::Wal)
@@ -434,7 +453,7 @@ where
     Ok(())
 }
 
-fn unreachable_database(error: sqlx::Error) -> StoreError {
+pub(super) fn unreachable_database(error: sqlx::Error) -> StoreError {
     StoreError::Unavailable(DbErr::Conn(sea_orm::RuntimeErr::SqlxError(Arc::new(error))))
 }
 

@@ -1,10 +1,7 @@
 //! The handle for what belongs to no viewer: accounts, users, by which names other issuers know them, and whether the
 //! database answers.
 
-use std::{
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use entity::{
     Timestamp, account, api_token,
@@ -20,9 +17,12 @@ use sea_orm::{
 use serde_json::json;
 
 use super::{audit_entry, connect::IMMEDIATE, error::StoreError, scoped::Pools};
-use crate::domain::{
-    audit::{Actor, Entry, Target, membership_detail},
-    slug::Slug,
+use crate::{
+    domain::{
+        audit::{Actor, Entry, Target, membership_detail},
+        slug::Slug,
+    },
+    metrics::StoreMetrics,
 };
 
 /// How long the database may take to say that it is there. Its connection may take as long before.
@@ -32,7 +32,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(4);
 #[derive(Clone)]
 pub struct SystemStore {
     pub(super) pools: Pools,
-    pub(super) statements: Arc<AtomicU64>,
+    pub(super) metrics: Arc<StoreMetrics>,
 }
 
 #[expect(

@@ -4,22 +4,25 @@
 use std::{
     mem,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use entity::{AccountOwned, ids::AccountId};
 use futures::future::BoxFuture;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseBackend, DatabaseConnection, DatabaseExecutor,
-    DatabaseTransaction, DeleteMany, IntoActiveModel, QueryFilter, Select, TransactionTrait, UpdateMany,
-    sea_query::OnConflict,
+    DatabaseTransaction, DbErr, DeleteMany, IntoActiveModel, QueryFilter, Select, TransactionTrait,
+    UpdateMany, sea_query::OnConflict,
 };
 
-use super::{audit_entry::Decrypted, connect::IMMEDIATE, doubt::Doubt, error::StoreError};
+use super::{
+    audit_entry::Decrypted, connect::IMMEDIATE, doubt::Doubt, error::StoreError, identity::SystemStore,
+};
 use crate::{
     bus::{Bus, Notice},
     domain::audit::Actor,
     key_ring::KeyRing,
+    metrics::{StoreMetrics, TransactionOutcome},
 };
 
 /// How often a transaction that collided with another is tried in all.
@@ -68,6 +71,7 @@ pub struct AccountStore {
     actor: Option<Arc<Actor>>,
     decrypted: Arc<Decrypted>,
     bus: Arc<dyn Bus>,
+    metrics: Arc<StoreMetrics>,
     /// What a transaction changed, to be told once it is committed.
     news: Arc<Mutex<News>>,
 }
@@ -91,9 +95,10 @@ impl News {
 }
 
 impl AccountStore {
-    pub(super) fn new(pools: Pools, account: AccountId, keys: KeyRing, bus: Arc<dyn Bus>) -> Self {
+    pub(super) fn new(system: &SystemStore, account: AccountId, keys: KeyRing, bus: Arc<dyn Bus>) -> Self {
+        let (handle, metrics) = (Handle::Pools(system.pools.clone()), Arc::clone(&system.metrics));
         let (actor, decrypted, news) = (None, Arc::default(), Arc::default());
-        Self { handle: Handle::Pools(pools), account, keys, actor, decrypted, bus, news }
+        Self { handle, account, keys, actor, decrypted, bus, metrics, news }
     }
 
     /// The same view for somebody who may change the account, or read what is written down when it is read. Without one
@@ -255,12 +260,34 @@ impl AccountStore {
     }
 }
 
+/// Runs `operation` in one transaction, and counts what becomes of it.
 async fn in_transaction<T>(
     pools: &Pools,
     view: &AccountStore,
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
-    let transaction = Arc::new(pools.writer.begin_with_options(IMMEDIATE).await?);
+    let asked = Instant::now();
+    let transaction = match pools.writer.begin_with_options(IMMEDIATE).await {
+        Ok(transaction) => transaction,
+        Err(error) => {
+            let error = StoreError::from(error);
+            view.metrics.transaction(asked, None, ended(Some(&error)));
+            return Err(error);
+        }
+    };
+    let begun = Instant::now();
+    let outcome = within(transaction, &pools.doubt, view, operation).await;
+    view.metrics.transaction(asked, Some(begun), ended(outcome.as_ref().err()));
+    outcome
+}
+
+async fn within<T>(
+    transaction: DatabaseTransaction,
+    doubt: &Doubt,
+    view: &AccountStore,
+    operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
+) -> Result<T, StoreError> {
+    let transaction = Arc::new(transaction);
     let news: Arc<Mutex<News>> = Arc::default();
     let scope = AccountStore {
         handle: Handle::Transaction(Arc::clone(&transaction)),
@@ -279,11 +306,25 @@ async fn in_transaction<T>(
         Err(error) => {
             if error.is_of_a_standby() {
                 // What was the primary once stays connected, and never takes a change again.
-                pools.doubt.raise();
+                doubt.raise();
             }
             // The error that led here says more than one of the rollback could.
             let _ = transaction.rollback().await;
             Err(error)
+        }
+    }
+}
+
+/// What became of a transaction.
+fn ended(error: Option<&StoreError>) -> TransactionOutcome {
+    match error {
+        None => TransactionOutcome::Committed,
+        Some(StoreError::Contention(_)) => TransactionOutcome::Contention,
+        Some(StoreError::Conflict(_)) => TransactionOutcome::Conflict,
+        Some(StoreError::Unavailable(DbErr::ConnectionAcquire(_))) => TransactionOutcome::NoConnection,
+        Some(StoreError::Unavailable(_)) => TransactionOutcome::Unavailable,
+        Some(StoreError::Unexpected(_) | StoreError::Sealed(_) | StoreError::TooMuch(_)) => {
+            TransactionOutcome::Failed
         }
     }
 }

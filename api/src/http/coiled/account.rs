@@ -1,11 +1,6 @@
 //! What is left to an account, and what it has: nothing here is sold.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::HeaderMap,
-    response::Response,
-};
+use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -14,6 +9,7 @@ use super::{
     user::{Program, opened},
 };
 use crate::http::{
+    named::Named,
     problem::{ErrorBody, Problem},
     state::AppState,
 };
@@ -33,7 +29,7 @@ use crate::http::{
 )]
 pub(super) async fn usage(
     State(state): State<AppState>,
-    Path(workspace): Path<String>,
+    Named(workspace): Named<String>,
     headers: HeaderMap,
 ) -> Result<Json<Program>, Problem> {
     let viewer = state.signed_in(&headers).await?;

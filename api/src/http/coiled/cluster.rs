@@ -141,26 +141,27 @@ pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
             let started_in = (asked.since()?, None);
             let filter =
                 ClusterFilter { users: asked.users().await?, started_in, ..ClusterFilter::default() };
-            let rows = asked.store.cluster_slice(&filter, slice).await?;
-            Ok(Answer::slice(in_words(&asked.store, rows).await?, VALUES, slice))
+            let (rows, rates) =
+                tokio::try_join!(asked.store.cluster_slice(&filter, slice), asked.store.cost_rates())?;
+            Ok(Answer::slice(in_words(&asked.store, rows, &RateCard::new(rates)).await?, VALUES, slice))
         })
         .await
 }
 
 /// Clusters as the client's users see them.
-async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<ClusterRow>, Problem> {
+async fn in_words(
+    store: &AccountStore,
+    rows: Vec<Model>,
+    rates: &RateCard,
+) -> Result<Vec<ClusterRow>, Problem> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
     let users: BTreeSet<UserId> = rows.iter().filter_map(|row| row.user_id).collect();
     let users: Vec<UserId> = users.into_iter().collect();
-    let (users, mut usage, rates) = tokio::try_join!(
-        store.users_by_id(&users),
-        store.paid_usage_by_cluster_and_day(&ids),
-        store.cost_rates()
-    )?;
-    let rates = RateCard::new(rates);
+    let (users, mut usage) =
+        tokio::try_join!(store.users_by_id(&users), store.paid_usage_by_cluster_and_day(&ids))?;
     let in_words = rows.into_iter().map(|row| {
         let user = row.user_id.and_then(|id| users.get(&id)).map(|user| user.name.clone());
         let days = usage.remove(&row.id).unwrap_or_default();

@@ -10,6 +10,8 @@ mod cluster_view;
 mod computation;
 mod event;
 mod exception;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
 mod interaction;
 mod log;
 mod metric;

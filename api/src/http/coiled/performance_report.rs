@@ -3,8 +3,6 @@
 //! A report is a page that runs whatever stands in it, so it is shown apart from all that is signed in, see
 //! `http/shown_report.rs`. It is taken in as it comes, and encrypted piece by piece: no more of it is held than that.
 
-use std::sync::Arc;
-
 use axum::{
     Json,
     body::Body,
@@ -47,7 +45,7 @@ const MAX_BODY: u64 = MAX_BYTES + (16 << 10);
 const PATIENCE: u32 = 4;
 
 /// Bytes of a piece of a report.
-const PIECE: usize = 256 << 10;
+pub(super) const PIECE: usize = 256 << 10;
 
 /// Reports that a list has at the most.
 const MAX_LISTED: u64 = 1_000;
@@ -56,7 +54,7 @@ const MAX_LISTED: u64 = 1_000;
 const VALUES: u64 = 8;
 
 /// Characters of the name of a report that are kept.
-const MAX_NAME: usize = 200;
+pub(super) const MAX_NAME: usize = 200;
 
 /// What a report is sent as.
 #[derive(ToSchema)]
@@ -137,8 +135,8 @@ pub(super) async fn store(asked: Asked, headers: HeaderMap, body: Body) -> Resul
         Problem::unavailable("too many performance reports are being stored, try again later")
     })?;
     let id = PerformanceReportId(Uuid::now_v7());
-    let received =
-        tokio::time::timeout(PATIENCE * state.patience.body, receive(&asked.store, id, &headers, body));
+    let seal = |position, piece| sealed(asked.store.clone(), id, position, piece);
+    let received = tokio::time::timeout(PATIENCE * state.patience.body, receive(&headers, body, seal));
     let Received { name, size, pieces } = received.await.map_err(|_| Problem::timeout())??;
     state.report_budget.overdraw(asked.taker(), size);
     let new = NewPerformanceReport {
@@ -148,7 +146,7 @@ pub(super) async fn store(asked: Asked, headers: HeaderMap, body: Body) -> Resul
         visibility,
         size_bytes: i64::try_from(size).unwrap_or(i64::MAX),
         at: state.clock.timestamp(),
-        pieces,
+        pieces: pieces.into(),
     };
     match asked.store.add_performance_report(new).await? {
         StoredReport::Stored(row) => {
@@ -166,19 +164,18 @@ pub(super) async fn store(asked: Asked, headers: HeaderMap, body: Body) -> Resul
 }
 
 /// A report that arrived.
-struct Received {
-    name: String,
-    size: u64,
-    pieces: Arc<[Sealed]>,
+pub(super) struct Received<Piece> {
+    pub(super) name: String,
+    pub(super) size: u64,
+    pub(super) pieces: Vec<Piece>,
 }
 
-/// Takes a report in, and encrypts it as it comes.
-async fn receive(
-    store: &AccountStore,
-    id: PerformanceReportId,
+/// Takes a report in, and seals it as it comes: each piece with its place.
+pub(super) async fn receive<Sealing: Future>(
     headers: &HeaderMap,
     body: Body,
-) -> Result<Received, Problem> {
+    seal: impl Fn(usize, Vec<u8>) -> Sealing,
+) -> Result<Received<Sealing::Output>, Problem> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let boundary = multer::parse_boundary(content_type.unwrap_or_default())
         .map_err(|_| Problem::unsupported_media_type("the Content-Type must be multipart/form-data"))?;
@@ -197,21 +194,21 @@ async fn receive(
                 piece.extend_from_slice(&chunk.split_to(chunk.len().min(PIECE - piece.len())));
                 if piece.len() == PIECE {
                     let whole = std::mem::replace(&mut piece, Vec::with_capacity(PIECE));
-                    pieces.push(sealed(store, id, pieces.len(), whole).await);
+                    pieces.push(seal(pieces.len(), whole).await);
                 }
             }
         }
         if !piece.is_empty() {
-            pieces.push(sealed(store, id, pieces.len(), piece).await);
+            pieces.push(seal(pieces.len(), piece).await);
         }
-        return Ok(Received { name, size, pieces: pieces.into() });
+        return Ok(Received { name, size, pieces });
     }
     Err(Problem::malformed("the form has no part 'file'"))
 }
 
 /// Encrypts a piece, on a thread where it may take its time.
-async fn sealed(store: &AccountStore, id: PerformanceReportId, position: usize, piece: Vec<u8>) -> Sealed {
-    let (store, position) = (store.clone(), i64::try_from(position).unwrap_or(i64::MAX));
+async fn sealed(store: AccountStore, id: PerformanceReportId, position: usize, piece: Vec<u8>) -> Sealed {
+    let position = i64::try_from(position).unwrap_or(i64::MAX);
     blocking(move || store.seal_performance_report_piece(id, position, &piece)).await
 }
 

@@ -80,6 +80,7 @@ impl Client {
     pub(super) async fn serve(self, upgrade: OnUpgrade) {
         // Otherwise the client went before it was answered.
         let Ok(upgraded) = upgrade.await else { return };
+        let _counted = self.state.live.metrics().socket();
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BUFFER)
             .write_buffer_size(WRITE_BUFFER)

@@ -8,6 +8,8 @@
 
 mod close;
 mod connection;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
 mod message;
 mod operations;
 

@@ -1,0 +1,51 @@
+//! Redis, through which several servers hear of one another.
+
+use super::Finding;
+use crate::{bus::RedisUrl, error::Chain};
+
+/// The oldest version that is looked after.
+const OLDEST: (u32, u32) = (6, 2);
+
+pub(super) async fn examine(url: &RedisUrl) -> Finding {
+    match url.examine().await {
+        Ok(version) => judge(&format!("{url:?}"), version.as_deref()),
+        Err(error) => Finding::failed(
+            "redis",
+            format!("{url:?}: {}", Chain(&error)),
+            "start it, or correct GALVO_REDIS_URL and what its user may do: PUBLISH and SUBSCRIBE on galvo:*",
+        ),
+    }
+}
+
+fn judge(url: &str, version: Option<&str>) -> Finding {
+    let Some(version) = version else {
+        return Finding::ok("redis", format!("{url} passes messages on, and does not tell its version"));
+    };
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    let message = format!("{url}, version {version}, passes messages on");
+    if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < OLDEST {
+        Finding::warning("redis", message, "it gets no corrections any more: use 6.2 or newer")
+    } else {
+        Finding::ok("redis", message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+
+    #[test]
+    fn old_versions_are_warned_of() {
+        for (version, verdict) in [
+            (Some("7.0.15"), Verdict::Ok),
+            (Some("6.2.0"), Verdict::Ok),
+            (Some("10.0"), Verdict::Ok),
+            (Some("6.0.16"), Verdict::Warning),
+            (Some("5.0"), Verdict::Warning),
+            (None, Verdict::Ok),
+        ] {
+            assert_eq!(judge("Redis here", version).verdict, verdict, "{version:?}");
+        }
+    }
+}

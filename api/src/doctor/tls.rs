@@ -1,0 +1,138 @@
+//! The certificate that is shown: whether it can be, until when, and for which name.
+
+use std::{fs, os::unix::fs::MetadataExt};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use x509_parser::{certificate::X509Certificate, extensions::GeneralName, prelude::FromDer};
+
+use super::Finding;
+use crate::{
+    clock::{Clock, SystemClock},
+    config::TlsConfig,
+    domain::public_url::PublicUrl,
+    error::Chain,
+    http::Certificate,
+};
+
+/// So long before its end somebody should look why it was not replaced.
+const SOON: TimeDelta = TimeDelta::days(14);
+
+pub(super) async fn examine(tls: &TlsConfig, public: Option<&PublicUrl>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if fs::metadata(&tls.key).is_ok_and(|file| file.mode() & 0o077 != 0) {
+        let message = format!("others than its owner may read {}", tls.key.display());
+        findings.push(Finding::warning("certificate", message, format!("chmod 600 {}", tls.key.display())));
+    }
+    let chain = match Certificate::chain(tls).await {
+        Ok(chain) => chain,
+        Err(error) => {
+            let advice = "correct GALVO_TLS_CERTIFICATE and GALVO_TLS_KEY, or the files they name";
+            findings.push(Finding::failed("certificate", Chain(&error).to_string(), advice));
+            return findings;
+        }
+    };
+    // The first is the one that is shown, those behind it lead to its authority.
+    let shown = chain.first().and_then(|der| Some(X509Certificate::from_der(der).ok()?.1));
+    let Some(shown) = shown else {
+        let message = format!("{} holds no X.509 certificate", tls.certificate.display());
+        findings.push(Finding::failed("certificate", message, "have another one made"));
+        return findings;
+    };
+    let time = |time: x509_parser::time::ASN1Time| {
+        DateTime::from_timestamp_secs(time.timestamp()).unwrap_or_default()
+    };
+    let (from, until) = (time(shown.validity().not_before), time(shown.validity().not_after));
+    findings.push(judge_time(from, until, SystemClock.now()));
+    if let Some(host) = public.map(host)
+        && !names(&shown).iter().any(|name| is_for(name, host))
+    {
+        findings.push(Finding::warning(
+            "certificate",
+            format!("it is not for {host}, by which GALVO_PUBLIC_URL has browsers call the server"),
+            "have one made for that name, unless a proxy in front shows another",
+        ));
+    }
+    findings
+}
+
+fn judge_time(from: DateTime<Utc>, until: DateTime<Utc>, now: DateTime<Utc>) -> Finding {
+    let message = format!("it is good from {} until {}", from.format("%F"), until.format("%F %R UTC"));
+    if now < from {
+        Finding::failed("certificate", format!("{message}, which is not yet"), "set the clock, or wait")
+    } else if now > until {
+        Finding::failed(
+            "certificate",
+            format!("{message}, which is over"),
+            "replace it: the server takes a new one by itself",
+        )
+    } else if now + SOON > until {
+        Finding::warning("certificate", message, "have it replaced: the server takes a new one by itself")
+    } else {
+        Finding::ok("certificate", message)
+    }
+}
+
+/// The name of the server in an address.
+fn host(public: &PublicUrl) -> &str {
+    let authority = public.origin().split_once("://").map_or("", |(_, authority)| authority);
+    let port = authority.rfind(':').filter(|port| *port > authority.rfind(']').unwrap_or(0));
+    authority[..port.unwrap_or(authority.len())].trim_matches(['[', ']'])
+}
+
+/// The names and addresses a certificate is for.
+fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let name = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+        GeneralName::IPAddress(bytes) => match bytes.len() {
+            4 => <[u8; 4]>::try_from(*bytes).ok().map(|bytes| std::net::IpAddr::from(bytes).to_string()),
+            _ => <[u8; 16]>::try_from(*bytes).ok().map(|bytes| std::net::IpAddr::from(bytes).to_string()),
+        },
+        _ => None,
+    };
+    names.value.general_names.iter().filter_map(name).collect()
+}
+
+/// Whether a name, which may have a star for its first part, stands for a host.
+fn is_for(name: &str, host: &str) -> bool {
+    match name.strip_prefix("*.") {
+        Some(rest) => host.split_once('.').is_some_and(|(_, parent)| parent == rest),
+        None => name == host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+
+    #[test]
+    fn a_certificate_is_judged_by_its_days() {
+        let at = |text: &str| text.parse::<DateTime<Utc>>().expect(text);
+        let (from, until) = (at("2026-01-01T00:00:00Z"), at("2026-04-01T00:00:00Z"));
+        for (now, verdict) in [
+            ("2025-12-31T23:59:59Z", Verdict::Failed),
+            ("2026-02-01T00:00:00Z", Verdict::Ok),
+            ("2026-03-20T00:00:00Z", Verdict::Warning),
+            ("2026-04-01T00:00:01Z", Verdict::Failed),
+        ] {
+            assert_eq!(judge_time(from, until, at(now)).verdict, verdict, "{now}");
+        }
+    }
+
+    #[test]
+    fn a_name_stands_for_a_host() {
+        for (url, name, fits) in [
+            ("https://galvo.example.com", "galvo.example.com", true),
+            ("https://galvo.example.com:8443", "galvo.example.com", true),
+            ("https://galvo.example.com", "*.example.com", true),
+            ("https://a.galvo.example.com", "*.example.com", false),
+            ("https://example.com", "*.example.com", false),
+            ("https://[::1]:8000", "::1", true),
+            ("https://galvo.example.com", "galvo.example.org", false),
+        ] {
+            let public: PublicUrl = url.parse().expect(url);
+            assert_eq!(is_for(name, host(&public)), fits, "{url} {name}");
+        }
+    }
+}

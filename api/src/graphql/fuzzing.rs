@@ -1,0 +1,108 @@
+//! What holds of identifiers and cursors whatever a query gives for one.
+
+use async_graphql::ID;
+
+use super::{
+    connection::{read_cursor, write_cursor},
+    id::GlobalId,
+};
+use crate::{
+    domain::{
+        cost::Currency,
+        position::{Position, Stream},
+    },
+    store::{
+        AlertDeliverySort, AlertRuleSort, AlertSort, ApiTokenSort, AuditSort, ClientSort, ClusterSort,
+        ClusterSortBy, ComputationSort, ErrorGroupSort, ErrorSort, EventSort, FlagSort, InvitationSort,
+        LogSort, MemberSort, PerformanceReportSort, SpanSort, TaskGroupSort, ThreadChangeSort, WorkerSort,
+        page::Sort,
+    },
+};
+
+/// The text is an identifier.
+pub(crate) fn global_id(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    if let Some(id) = GlobalId::parse(&ID(text.to_owned())) {
+        assert_eq!(ID::from(id).as_str(), text, "one thing has one identifier");
+    }
+}
+
+/// The text is a cursor, of any list or stream.
+pub(crate) fn cursor(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    in_lists(text);
+    let streams = [Stream::Clusters, Stream::Snapshots, Stream::Computations, Stream::Errors];
+    let streams = streams.into_iter().chain([Stream::Events, Stream::Logs, Stream::Any]);
+    let read = streams.filter(|stream| in_stream(text, *stream)).count();
+    assert!(matches!(read, 0 | 1 | 7), "a cursor of one stream is none of another");
+}
+
+fn in_stream(text: &str, stream: Stream) -> bool {
+    let Some(position) = Position::parse(text, stream) else { return false };
+    let again = Position::parse(&position.cursor(stream), stream);
+    assert_eq!(again.as_ref(), Some(&position), "a position is read as it was written");
+    let mut settled = position.clone();
+    settled.settle(0);
+    assert!(settled.floor() >= position.floor(), "what was read stays read");
+    true
+}
+
+fn in_lists(text: &str) {
+    let currency = Currency::parse("EUR").expect("a currency");
+    let orders = [
+        ClusterSortBy::StartedAt,
+        ClusterSortBy::EndedAt,
+        ClusterSortBy::Duration,
+        ClusterSortBy::ThreadSeconds,
+        ClusterSortBy::ComputeSeconds,
+        ClusterSortBy::Errors,
+        ClusterSortBy::Tasks,
+        ClusterSortBy::LastSeenAt,
+        ClusterSortBy::Cost(currency),
+    ];
+    for by in orders {
+        for descending in [false, true] {
+            in_list(text, ClusterSort { by, descending });
+        }
+    }
+    in_orders(text, [EventSort::OldestFirst, EventSort::OldestOfAllFirst, EventSort::AsArrived]);
+    in_orders(text, [LogSort::OldestFirst, LogSort::OldestOfAllFirst, LogSort::AsArrived]);
+    in_orders(
+        text,
+        [ComputationSort::NewestFirst, ComputationSort::NewestOfAllFirst, ComputationSort::AsArrived],
+    );
+    let errors = [ErrorSort::NewestFirst, ErrorSort::NewestOfAllFirst];
+    in_orders(text, errors);
+    in_orders(text, [ErrorSort::LatestOfAllFirst, ErrorSort::AsArrived]);
+    in_orders(text, [SpanSort::OldestFirst, SpanSort::NewestOfAllFirst]);
+    in_list(text, AlertDeliverySort::NewestFirst);
+    in_list(text, AlertRuleSort::OldestFirst);
+    in_list(text, AlertSort::LastingFirst);
+    in_list(text, ApiTokenSort::NewestFirst);
+    in_list(text, AuditSort::NewestFirst);
+    in_list(text, ClientSort::OldestFirst);
+    in_list(text, ErrorGroupSort::LastSeenFirst);
+    in_list(text, FlagSort::LastingFirst);
+    in_list(text, InvitationSort::NewestFirst);
+    in_list(text, MemberSort::OldestFirst);
+    in_list(text, PerformanceReportSort::NewestFirst);
+    in_list(text, TaskGroupSort::OldestFirst);
+    in_list(text, ThreadChangeSort::OldestFirst);
+    in_list(text, WorkerSort::OldestFirst);
+}
+
+fn in_orders<const N: usize>(text: &str, sorts: [impl Sort; N]) {
+    for sort in sorts {
+        in_list(text, sort);
+    }
+}
+
+fn in_list(text: &str, sort: impl Sort) {
+    let Some(key) = read_cursor(sort, text) else { return };
+    assert!(sort.accepts(&key), "{}", sort.name());
+    // What something cost is in no column.
+    if !sort.name().starts_with("cost:") {
+        assert_eq!(key.0.len(), sort.columns().len(), "a key of {} has a part for each column", sort.name());
+    }
+    assert_eq!(read_cursor(sort, &write_cursor(sort, &key)), Some(key), "a key is read as it was written");
+}

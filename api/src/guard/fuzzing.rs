@@ -1,0 +1,55 @@
+//! What holds of documents whatever is asked.
+
+use std::sync::LazyLock;
+
+use async_graphql::{Response, ServerError, Value as GraphQlValue};
+use serde_json::{Map, Value};
+
+use super::{Guard, MAX_ERRORS, PersistedDocuments};
+use crate::{
+    fuzzing::{lines, wait},
+    graphql::{Schema, finish},
+};
+
+const MAX_COST: u64 = 500_000;
+
+static GUARD: LazyLock<Guard> =
+    LazyLock::new(|| Guard::new(&Schema::build(), MAX_COST, PersistedDocuments::default()));
+
+/// The first line is the name of the operation, if it says anything, the second its variables, and the others are the document.
+pub(crate) fn document(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    let [operation, variables, document] =
+        lines(text.as_bytes()).map(|line| str::from_utf8(line).unwrap_or_default());
+    let operation = Some(operation.to_owned()).filter(|name| !name.is_empty());
+    let variables: Map<String, Value> = serde_json::from_str(variables).unwrap_or_default();
+    let check = || wait(GUARD.check(document.to_owned(), operation.clone(), variables.clone()));
+    match check() {
+        Ok(guarded) => {
+            assert!(guarded.cost <= MAX_COST);
+            // What was read is kept, and checked again with the variables alone.
+            let again = check().unwrap_or_else(|errors| panic!("{errors:?}"));
+            assert_eq!(again.cost, guarded.cost, "the same costs the same");
+            assert_eq!(again.kind, guarded.kind, "the same is the same");
+            let request = guarded.template.into_request();
+            assert!(request.query.is_empty(), "the executor reads no text");
+            let given = request.variables.len();
+            assert!(given <= 10_000, "a document has no more variables than tokens");
+        }
+        Err(errors) => {
+            assert!((1..=MAX_ERRORS).contains(&errors.len()), "{errors:?}");
+            let mut response = Response::from_errors(errors);
+            assert!(finish(&mut response), "nothing has run");
+            response.errors.iter().for_each(|error| has_a_reason(error, document));
+        }
+    }
+}
+
+fn has_a_reason(error: &ServerError, document: &str) {
+    let code = error.extensions.as_ref().and_then(|extensions| extensions.get("code"));
+    assert!(matches!(code, Some(GraphQlValue::String(code)) if !code.is_empty()), "{error:?}");
+    assert!(!error.message.is_empty() && error.message.chars().count() <= 301, "{error:?}");
+    assert!(error.path.is_empty(), "nothing has run: {error:?}");
+    let lines = document.matches(['\n', '\r']).count() + 1;
+    assert!(error.locations.iter().all(|place| place.line <= lines), "{error:?} in {lines} lines");
+}

@@ -1,0 +1,61 @@
+//! What holds of performance reports whatever a form holds.
+
+use std::future::ready;
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, HeaderValue, header},
+};
+use futures::stream;
+
+use super::performance_report::{MAX_NAME, PIECE, Received, receive};
+use crate::{
+    fuzzing::{lines, wait},
+    http::problem::Problem,
+};
+
+/// The first line is the media type, the second how many bytes arrive at once, and the others are the body. With a media type
+/// that is not one, all of it is a report, which is put into a form here.
+pub(crate) fn performance_report(bytes: &[u8]) {
+    let [media_type, at_once, body] = lines(bytes);
+    let at_once = str::from_utf8(at_once).ok().and_then(|text| text.parse().ok()).unwrap_or(7_usize).max(1);
+    if media_type.starts_with(b"multipart/") {
+        let Ok(media_type) = HeaderValue::from_bytes(media_type) else { return };
+        match received(media_type, body, at_once) {
+            Ok(received) => fits(&received),
+            Err(problem) => {
+                assert!(matches!(problem.status().as_u16(), 400 | 413 | 415), "{problem:?}");
+                assert!(problem.message().chars().count() <= 301, "{problem:?}");
+            }
+        }
+    } else if !bytes.windows(BOUNDARY.len()).any(|window| window == BOUNDARY.as_bytes()) {
+        let media_type = HeaderValue::from_str(&format!("multipart/form-data; boundary={BOUNDARY}"));
+        let head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n");
+        let end = format!("\r\n--{BOUNDARY}--\r\n");
+        let form = [head.as_bytes(), bytes, end.as_bytes()].concat();
+        let received = received(media_type.expect("a header"), &form, at_once).expect("a form");
+        fits(&received);
+        assert_eq!(received.pieces.concat(), bytes, "what arrives is what was sent");
+    }
+}
+
+const BOUNDARY: &str = "a-boundary-that-nobody-guesses";
+
+fn received(media_type: HeaderValue, body: &[u8], at_once: usize) -> Result<Received<Vec<u8>>, Problem> {
+    let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, media_type)]);
+    let chunks: Vec<_> =
+        body.chunks(at_once).map(|chunk| Ok::<_, std::io::Error>(Bytes::copy_from_slice(chunk))).collect();
+    let body = Body::from_stream(stream::iter(chunks));
+    wait(receive(&headers, body, |_, piece| ready(piece)))
+}
+
+fn fits(Received { name, size, pieces }: &Received<Vec<u8>>) {
+    assert!((1..=MAX_NAME).contains(&name.chars().count()), "{name:?}");
+    assert!(
+        !name.contains(|character: char| character.is_control() || matches!(character, '/' | '\\')),
+        "{name:?}"
+    );
+    assert_eq!(pieces.iter().map(Vec::len).sum::<usize>() as u64, *size);
+    let mut full = pieces.iter().rev().skip(1);
+    assert!(full.all(|piece| piece.len() == PIECE) && pieces.iter().all(|piece| !piece.is_empty()));
+}

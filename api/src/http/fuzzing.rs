@@ -1,0 +1,206 @@
+//! What holds of bodies whatever they are.
+
+use std::{fmt, io::Write, time::Duration};
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, HeaderValue, header},
+};
+use flate2::{Compression, write::GzEncoder};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, SeqAccess, Visitor},
+};
+
+use super::{body::announced, problem::Problem, report::LIMITS, surrogate::replace_lone_surrogates};
+pub(crate) use super::{coiled::fuzzing::performance_report, socket::fuzzing::socket};
+use crate::{
+    domain::{
+        bounded::{Digest, Misplaced},
+        client_span::ClientSpanReport,
+        report::Report,
+    },
+    fuzzing::wait,
+};
+
+/// What gzip begins with.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// The bytes are a body, compressed if they look like it.
+pub(crate) fn report(bytes: &[u8]) {
+    let read = read::<Report>(bytes, Report::check);
+    if let Ok(report) = &read {
+        assert!(report.code_hashes().all(|hash| hash.as_str().len() == 64));
+        assert!(report.oldest().is_none_or(|at| (0..=253_402_300_799_999).contains(&at)));
+        assert!(report.links() <= bytes.len().max(LIMITS.inflated), "each takes a byte at least");
+    }
+}
+
+/// The same of what a client tells of a span.
+pub(crate) fn client_span(bytes: &[u8]) {
+    let Ok(span) = read::<ClientSpanReport>(bytes, |_| Ok(())) else { return };
+    assert!(span.callstack.len() <= 20);
+    assert!(span.texts().all(|(hash, text)| hash.as_str() == Digest::of(text).as_str()));
+    assert!(span.stacks().0.concat().len() == span.callstack.len());
+}
+
+/// Reads a body as the routes do, and looks whether what is refused is there, and whether it makes a difference how the body is
+/// encoded.
+fn read<T: DeserializeOwned + fmt::Debug + Send + 'static>(
+    bytes: &[u8],
+    check: fn(&T) -> Result<(), Misplaced>,
+) -> Result<T, Problem> {
+    let read = |bytes: Vec<u8>, gzip| {
+        wait(async move {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            if gzip {
+                headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            }
+            let announced = announced(&headers, LIMITS)?;
+            announced
+                .receive(Body::from(bytes), Duration::from_secs(60))
+                .await?
+                .parse_checked::<T>(check)
+                .await
+        })
+    };
+    if bytes.starts_with(GZIP) {
+        let read = read(bytes.to_vec(), true);
+        if let Err(problem) = &read {
+            is_told(problem);
+        }
+        return read;
+    }
+    let plain = read(bytes.to_vec(), false);
+    let packed = read(packed(bytes), true);
+    match (&plain, &packed) {
+        (Ok(one), Ok(other)) => {
+            assert_eq!(format!("{one:?}"), format!("{other:?}"), "the encoding makes no difference")
+        }
+        (Err(one), Err(other)) => {
+            let told =
+                |problem: &Problem| (problem.message().to_owned(), problem.pointer().map(str::to_owned));
+            assert_eq!(told(one), told(other), "the encoding makes no difference");
+            is_told(one);
+            is_there(one, bytes);
+        }
+        _ => panic!("the encoding makes a difference"),
+    }
+    plain
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory does not fail")
+}
+
+/// The client is told what to do about it, and not all that it sent.
+fn is_told(problem: &Problem) {
+    assert!(matches!(problem.status().as_u16(), 400 | 413), "{problem:?}");
+    assert!((1..=301).contains(&problem.message().chars().count()), "{problem:?}");
+    assert!(problem.pointer().is_none_or(|pointer| pointer.chars().count() <= 301), "{problem:?}");
+    assert_eq!(problem.pointer().is_some(), problem.code() == "INVALID_BODY", "{problem:?}");
+}
+
+/// What the pointer names is in the body, or is missing in an object that is.
+fn is_there(problem: &Problem, bytes: &[u8]) {
+    let json = replace_lone_surrogates(bytes);
+    let (Some(pointer), Ok(tree)) = (problem.pointer(), serde_json::from_slice::<Tree>(&json)) else {
+        return;
+    };
+    // What is longer was cut.
+    if pointer.ends_with('…') {
+        return;
+    }
+    let steps: Vec<String> =
+        pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+    let is_missing = problem.message().starts_with("missing field");
+    let (last, parents) = steps.split_last().map_or((None, &[][..]), |(last, parents)| (Some(last), parents));
+    let found = if is_missing {
+        tree.has(
+            parents,
+            |tree| matches!(tree, Tree::Object(fields) if fields.iter().all(|(name, _)| Some(name) != last)),
+        )
+    } else {
+        tree.has(&steps, |_| true)
+    };
+    assert!(found, "{pointer} is not in the body: {problem:?}");
+}
+
+/// JSON with the fields that stand in it, also those that do twice.
+enum Tree {
+    Object(Vec<(String, Tree)>),
+    Array(Vec<Tree>),
+    Leaf,
+}
+
+impl Tree {
+    /// Whether something at a place is as `fits` has it.
+    fn has(&self, steps: &[String], fits: impl Fn(&Tree) -> bool + Copy) -> bool {
+        let Some((step, rest)) = steps.split_first() else { return fits(self) };
+        match self {
+            Self::Object(fields) => fields.iter().any(|(name, below)| name == step && below.has(rest, fits)),
+            Self::Array(items) => step
+                .parse::<usize>()
+                .is_ok_and(|place| items.get(place).is_some_and(|below| below.has(rest, fits))),
+            Self::Leaf => false,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+
+        impl<'de> Visitor<'de> for Any {
+            type Value = Tree;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Tree::Object(fields))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    items.push(item);
+                }
+                Ok(Tree::Array(items))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Tree, E> {
+                Ok(Tree::Leaf)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Tree, E> {
+                Ok(Tree::Leaf)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Tree, E> {
+                Ok(Tree::Leaf)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Tree, E> {
+                Ok(Tree::Leaf)
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Tree, E> {
+                Ok(Tree::Leaf)
+            }
+
+            fn visit_unit<E>(self) -> Result<Tree, E> {
+                Ok(Tree::Leaf)
+            }
+        }
+
+        deserializer.deserialize_any(Any)
+    }
+}

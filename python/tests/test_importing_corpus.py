@@ -1,0 +1,20 @@
+"""What fuzzing has found worth keeping of files that are imported, once each."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+FUZZ = Path(__file__).parents[2] / "fuzz"
+CORPUS = sorted((FUZZ / "corpus" / "importer").iterdir())
+spec = importlib.util.spec_from_file_location("importer", FUZZ / "fuzz_targets" / "importer.py")
+importer = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(importer)
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
+def test_what_was_found_holds(path, tmp_path):
+    # The name of a file is no part of what holds.
+    copy = tmp_path / "some.file"
+    copy.write_bytes(path.read_bytes())
+    importer.try_file(copy)

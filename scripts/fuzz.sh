@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# fuzz.sh SECONDS_PER_TARGET [TARGET...]: fuzzes what reads text from outside, one target after the other, and prints a line for
+# each. It fails when something crashed, took longer than a second or more than 512 MB. What did is in fuzz/artifacts; what was
+# worth trying is kept in fuzz/found and tried first the next time. The corpora that are committed, which the ordinary tests try as
+# well, are only read:
+#   fuzz.sh keep [TARGET...]    adds to them, of what was found, the small inputs that reach something new
+#
+# The compiler has to be told to count what is reached, which only nightly ones take; a stable one does, too, when it is told that
+# it builds itself. No sanitizer looks on, unless FUZZ_SANITIZER=address: the workspace forbids unsafe code, C would not be
+# looked at, and without one the memory that is measured is that of the code.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+(($# > 0)) || fail "usage: fuzz.sh SECONDS_PER_TARGET|keep [TARGET...]"
+
+cargo_fuzz_version=0.13.2
+most_megabytes=512
+# Inputs that are kept in the repository are no larger.
+most_kept_bytes=2048
+job=$1
+shift
+
+# Bytes of an input at the most: longer ones are slow to change, and reach nothing new but where lengths are bounded.
+declare -A most_bytes=(
+  [client_span]=4096 [coiled]=2048 [cursor]=1024 [document]=16384 [filter]=2048 [forwarded]=512 [global_id]=256
+  [importer]=16384 [performance_report]=4096 [report]=8192 [return_path]=2500 [socket]=4096 [stored_report]=8192 [token]=4096
+)
+declare -A words=(
+  [client_span]=report [report]=report [stored_report]=report [filter]=filter [document]=document
+  [socket]=socket [token]=token [coiled]=coiled [performance_report]=form [importer]=importer
+)
+
+targets=("$@")
+if ((${#targets[@]} == 0)); then
+  for path in fuzz/fuzz_targets/*; do
+    path=${path##*/}
+    targets+=("${path%.*}")
+  done
+fi
+for target in "${targets[@]}"; do
+  [[ -n ${most_bytes[$target]:-} ]] || fail "there is no target $target in fuzz/fuzz_targets"
+done
+
+# --- What runs ---------------------------------------------------------------------------------------
+
+has_rust=false
+for target in "${targets[@]}"; do
+  if [[ -f fuzz/fuzz_targets/$target.rs ]]; then has_rust=true; fi
+done
+
+if $has_rust; then
+  if [[ $(cargo fuzz --version 2>/dev/null) != "cargo-fuzz $cargo_fuzz_version" ]]; then
+    say "installing cargo-fuzz $cargo_fuzz_version"
+    cargo install cargo-fuzz --version "=$cargo_fuzz_version" --locked --quiet
+  fi
+  compiler=(cargo)
+  if cargo +nightly --version >/dev/null 2>&1; then
+    compiler=(cargo +nightly)
+  else
+    export RUSTC_BOOTSTRAP=1
+  fi
+  # The same versions as are shipped, and what only fuzzing needs besides.
+  cp Cargo.lock fuzz/Cargo.lock
+  say "building the targets"
+  # shellcheck disable=SC2086  # nothing, or a single word
+  for target in "${targets[@]}"; do
+    if [[ -f fuzz/fuzz_targets/$target.rs ]]; then
+      "${compiler[@]}" fuzz build --sanitizer "${FUZZ_SANITIZER:-none}" "$target" >&2
+    fi
+  done
+  built=$(rustc -vV | sed -n 's/^host: //p')
+fi
+if [[ " ${targets[*]} " == *" importer "* ]]; then
+  python=$(find_python 11)
+  python=$(python_env fuzz "$python" -r fuzz/requirements.txt -e ./python)
+fi
+
+clean_up_at_exit
+# Stores of the targets that have one lie here, and go with it.
+export TMPDIR=$workdir
+
+# program TARGET: sets `command` to what runs it.
+program() {
+  if [[ -f fuzz/fuzz_targets/$1.rs ]]; then
+    command=("fuzz/target/$built/release/$1")
+  else
+    command=("$python" "fuzz/fuzz_targets/$1.py")
+  fi
+}
+
+# --- Keeping -----------------------------------------------------------------------------------------
+
+keep() {
+  local target=$1 command before
+  program "$target"
+  mkdir -p "fuzz/found/$target" "$workdir/$target"
+  before=$(find "fuzz/corpus/$target" -type f | wc -l)
+  find "fuzz/found/$target" -type f -size -"$((most_kept_bytes + 1))"c -exec cp -t "$workdir/$target" {} +
+  "${command[@]}" -merge=1 -rss_limit_mb=2048 "fuzz/corpus/$target" "$workdir/$target" >"$workdir/$target.out" 2>&1 ||
+    fail "merging $target failed: $(tail -n 3 "$workdir/$target.out")"
+  printf '%s: %d of %d kept, %s\n' "$target" "$(find "fuzz/corpus/$target" -type f | wc -l)" \
+    "$(find "$workdir/$target" -type f | wc -l)" "$before before"
+}
+
+if [[ $job == keep ]]; then
+  for target in "${targets[@]}"; do keep "$target"; done
+  exit
+fi
+[[ $job =~ ^[1-9][0-9]*$ ]] || fail "the seconds per target are a number: $job"
+
+# --- Running -----------------------------------------------------------------------------------------
+
+statistic() { sed -n "s/^stat::$1: *//p" "$workdir/out" | tail -n 1; }
+
+# slow_by_itself INPUT: whether it takes more than a second each time. Whoever shares the machine takes time, too.
+slow_by_itself() {
+  local milliseconds
+  for _ in 1 2 3; do
+    milliseconds=$("${command[@]}" -timeout=60 "$1" 2>&1 | sed -n 's/^Executed .* in \([0-9]*\) ms$/\1/p')
+    if ((${milliseconds:-60000} <= 1000)); then return 1; fi
+  done
+}
+
+# run TARGET SECONDS: prints its line.
+run() {
+  local target=$1 left=$2 command dictionary=() runs=0 rss=0 slowest=0 result=ok found begun status artifact
+  program "$target"
+  mkdir -p "fuzz/found/$target" "fuzz/artifacts/$target"
+  if [[ -n ${words[$target]:-} ]]; then dictionary=("-dict=fuzz/dictionaries/${words[$target]}.dict"); fi
+  while ((left > 0)); do
+    begun=$SECONDS status=0
+    rm -f "$workdir/out"
+    "${command[@]}" "fuzz/found/$target" "fuzz/corpus/$target" -max_total_time="$left" -timeout=1 \
+      -rss_limit_mb="$most_megabytes" -max_len="${most_bytes[$target]}" "${dictionary[@]}" -print_final_stats=1 \
+      -artifact_prefix="fuzz/artifacts/$target/" -reload=0 -verbosity=1 >"$workdir/out" 2>&1 || status=$?
+    left=$((left - (SECONDS - begun)))
+    runs=$((runs + $(statistic number_of_executed_units || true)))
+    found=$(statistic peak_rss_mb) && if ((${found:-0} > rss)); then rss=$found; fi
+    found=$(statistic slowest_unit_time_sec) && if ((${found:-0} > slowest)); then slowest=$found; fi
+    if ((status == 0)); then break; fi
+    artifact=$(sed -n 's/^.*Test unit written to \(.*\)$/\1/p' "$workdir/out" | tail -n 1)
+    if [[ $artifact == */timeout-* || $artifact == */slow-unit-* ]] && ! slow_by_itself "$artifact"; then
+      rm -f "$artifact"
+      continue
+    fi
+    result="failed: ${artifact:-status $status}"
+    cp "$workdir/out" "fuzz/artifacts/$target/log"
+    break
+  done
+  printf '%-18s %10d runs in %5d s, %4d MB at the most, slowest %2d s: %s\n' \
+    "$target" "$runs" "$(($2 - (left > 0 ? left : 0)))" "$rss" "$slowest" "$result"
+  [[ $result == ok ]]
+}
+
+for target in "${targets[@]}"; do
+  run "$target" "$job" || failed_steps+=("$target")
+done
+verdict

@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# image.sh [BINARY]: makes of docker/api.Dockerfile what Docker would make of it, without Docker, and runs it as that would be run:
+# as its user, with its environment and command, on a file system that is read-only but for the data. It has to become ready, take
+# a report, answer a question about it, and end well when it is told to.
+#
+# BINARY is what its first stage builds, target/release/galvo if not given; then docker/compose.yml is checked as well. Mounting
+# takes root.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+((EUID == 0)) || exec sudo --preserve-env=PATH,CARGO_TARGET_DIR "$0" "$@"
+binary=$(realpath "${1:-$target_dir/release/galvo}")
+[[ -x $binary ]] || fail "$binary is missing: cargo build --release --package galvo --bin galvo"
+dockerfile=docker/api.Dockerfile
+clean_up_at_exit
+chmod 711 "$workdir"
+
+# --- The composition ------------------------------------------------------------------------------------
+
+# Whatever program there is that knows what compose files may hold; the one of Debian 12 knows no names of projects.
+check_composition() {
+  local composition=docker/compose.yml
+  export GALVO_POSTGRES_PASSWORD=x GALVO_SECRET_KEY=x
+  if docker compose version >/dev/null 2>&1; then
+    docker compose -f "$composition" --profile example config --quiet
+  else
+    command -v docker-compose >/dev/null || install_packages docker-compose
+    sed '/^name:/d' "$composition" >"$workdir/compose.yml"
+    docker-compose --project-directory docker -f "$workdir/compose.yml" --profile example config --quiet
+  fi
+}
+
+if (($# == 0)); then
+  say "checking docker/compose.yml"
+  check_composition
+fi
+
+# --- Making it ------------------------------------------------------------------------------------------
+
+root=$workdir/root data=$workdir/root/var/lib/galvo
+mkdir "$root"
+
+# The instructions, one on a line.
+instructions() { sed -e '/^ *#/d' -e ':more' -e '/\\$/{N;s/ *\\\n */ /;b more' -e '}' -e '/^$/d' "$dockerfile"; }
+
+# The strings of a JSON array, one on a line.
+strings() { python3 -c 'import json, sys; print("\n".join(json.loads(sys.argv[1])))' "$1"; }
+
+unknown() { fail "$dockerfile has an instruction that is not known here: $*"; }
+
+stage=0 layout='' user='' directory='' environment=() entrypoint=() arguments=() health=()
+while read -r word rest; do
+  if [[ $word == FROM ]]; then stage=$((stage + 1)); fi
+  case "$stage $word $rest" in
+    "1 FROM "*" AS build" | "1 WORKDIR "* | "1 COPY "*) ;;
+    "1 RUN "*"cargo build --locked --release --package galvo --bin galvo && cp target/release/galvo /usr/local/bin/galvo") ;;
+    "1 RUN docker/root.sh /image /usr/local/bin/galvo")
+      layout=$rest
+      docker/root.sh "$root" "$binary"
+      ;;
+    # Nothing is there but what comes from the stage before.
+    "2 FROM scratch") ;;
+    "2 COPY --from=build /image /") ;;
+    "2 COPY --from=build --chown="*)
+      read -r _ owner from to <<<"$rest"
+      [[ $from == "/image$to" ]] || unknown "$word $rest"
+      chown -R "${owner#--chown=}" "$root$to"
+      ;;
+    "2 USER "*) user=$rest ;;
+    "2 WORKDIR "*) directory=$rest ;;
+    "2 ENV "*) read -ra environment <<<"$rest" ;;
+    "2 EXPOSE "*) ;;
+    "2 HEALTHCHECK "*) mapfile -t health < <(strings "${rest#*CMD }") ;;
+    "2 ENTRYPOINT "*) mapfile -t entrypoint < <(strings "$rest") ;;
+    "2 CMD "*) mapfile -t arguments < <(strings "$rest") ;;
+    *) unknown "$word $rest" ;;
+  esac
+done < <(instructions)
+[[ -n $layout && -n $user && $user != 0* && -n $directory && ${#health[@]} -gt 0 ]] ||
+  fail "$dockerfile lays nothing out, or says not as whom or how it is looked at"
+[[ -z $(find "$root" -perm /6000) ]] || fail "something in the image changes who runs it"
+say "the image: $(du -sh "$root" | cut -f1), $(find "$root" -type f | wc -l) files"
+
+# --- Running it -----------------------------------------------------------------------------------------
+
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+# Any port of this machine instead of the one that is always the same.
+environment+=("GALVO_LISTEN=127.0.0.1:$port")
+
+# What runs a command in the image: nothing is there but its file system, which cannot be written but for the data, and the
+# command cannot become more than it is.
+cat >"$workdir/confined" <<CONFINED
+#!/usr/bin/env bash
+set -euo pipefail
+exec unshare --mount --propagation private bash -euc '
+  mount --bind "$root" "$root"
+  mount --bind "$data" "$data"
+  mount --options remount,bind,ro "$root"
+  mount --rbind /proc "$root/proc"
+  mount --rbind /dev "$root/dev"
+  exec setpriv --no-new-privs env --ignore-environment ${environment[*]} \
+    $(command -v unshare) --root="$root" --wd="$directory" --setgid="${user#*:}" --setuid="${user%:*}" "\$@"
+' confined "\$@"
+CONFINED
+chmod +x "$workdir/confined"
+galvo() { "$workdir/confined" "${entrypoint[@]}" "$@"; }
+
+galvo account create team >/dev/null
+galvo user create ada --account team --role owner >/dev/null
+token=$(galvo token create --user ada --account team --scope ingest --scope read)
+[[ -n $(find "$data" -name galvo.db) ]] || fail "the store is not where the data is"
+
+background image "$workdir/confined" "${entrypoint[@]}" "${arguments[@]}"
+server=${pids[-1]}
+wait_for 60 "the image" "$workdir/confined" "${health[@]}"
+
+status() { sed -n "s/^$1:[[:space:]]*//p" "/proc/$server/status"; }
+read -r _ effective _ <<<"$(status Uid)"
+[[ $effective == "${user%:*}" ]] || fail "it runs as the user $effective"
+[[ $(status CapEff) == 0000000000000000 ]] || fail "it has capabilities: $(status CapEff)"
+[[ $(status NoNewPrivs) == 1 ]] || fail "it may become more than it is"
+written=$(find "$root" -xdev -newer "$root/etc/passwd" -type f ! -path "$data/*")
+[[ -z $written ]] || fail "it wrote where it should not: $written"
+
+python3 - "http://127.0.0.1:$port" "$token" <<'PYTHON'
+"""Sends a report and asks what was told by it."""
+import json
+import sys
+import urllib.request
+
+server, token = sys.argv[1:]
+
+
+def post(path, body):
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(server + path, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=10) as response:
+        return json.load(response)
+
+
+with open("fuzz/corpus/report/everything.json") as file:
+    report = json.load(file)
+assert post("/api/v1/reports", report)["acknowledged"] == report["sequence"]
+query = "{ viewer { account { clusters { nodes { name errors { nodes { message } } } } } } }"
+(cluster,) = post("/graphql", {"query": query})["data"]["viewer"]["account"]["clusters"]["nodes"]
+# The message lies encrypted, under the key that the server made beside the store.
+assert cluster["name"] == report["cluster"]["name"], cluster
+assert cluster["errors"]["nodes"] == [{"message": report["errors"][0]["message"]}], cluster
+PYTHON
+
+kill -TERM "$server"
+ended=0
+wait "$server" || ended=$?
+((ended == 0)) || fail "it ended with the status $ended"
+pids=()
+if "$workdir/confined" "${health[@]}" >/dev/null 2>&1; then fail "it is ready when it is gone"; fi
+say "the image runs as it should"

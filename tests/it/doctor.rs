@@ -1,0 +1,349 @@
+//! What the doctor finds: nothing where nothing is wrong, and whatever is.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Stdio};
+
+use galvo::seal::Keys;
+use harness::{AUDIENCE, Database, ISSUER, Program, ReportBuilder, SigningKey, error, key_set};
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use sea_orm::ConnectionTrait;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{net::TcpStream, process::Command};
+
+const KEY: &str = "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU";
+
+/// What stands for passwords in these tests, and is nowhere in what the doctor says.
+const SECRET: &str = "geheim";
+
+/// What was found, and with which exit status.
+#[derive(Debug)]
+struct Findings {
+    status: Option<i32>,
+    verdict: String,
+    checks: Vec<Value>,
+}
+
+impl Findings {
+    fn of(output: &std::process::Output) -> Self {
+        let (told, errors) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(!told.contains(SECRET) && !errors.contains(SECRET), "{told} {errors}");
+        let told: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{told} {errors}"));
+        let verdict = told["verdict"].as_str().unwrap().to_owned();
+        Self { status: output.status.code(), verdict, checks: told["checks"].as_array().unwrap().clone() }
+    }
+
+    /// Checks that there is such a finding, which says what to do unless all is well, and that the exit status fits.
+    #[track_caller]
+    fn has(&self, verdict: &str, check: &str, message: &str) {
+        let found = self.checks.iter().find(|finding| {
+            finding["verdict"] == verdict
+                && finding["check"] == check
+                && finding["message"].as_str().unwrap().contains(message)
+        });
+        let found = found.unwrap_or_else(|| panic!("no {verdict} {check} '{message}' in {:#?}", self.checks));
+        assert_eq!(found["advice"].is_null(), verdict == "ok", "{found}");
+        let failed = self.checks.iter().any(|finding| finding["verdict"] == "failed");
+        assert_eq!((self.status, self.verdict == "failed"), (Some(i32::from(failed)), failed), "{self:?}");
+    }
+}
+
+/// A doctor with the settings of a server that would serve from a database.
+fn doctor(database_url: &str, arguments: &[&str]) -> Command {
+    let common = ["doctor", "--json", "--database-url", database_url, "--log", "off"];
+    let mut command = Program::command(&[&common[..], arguments].concat());
+    if !database_url.starts_with("sqlite:") {
+        command.env("GALVO_SECRET_KEY", KEY);
+    }
+    command
+}
+
+async fn examine(database_url: &str, arguments: &[&str]) -> Findings {
+    Findings::of(&doctor(database_url, arguments).output().await.unwrap())
+}
+
+/// A directory with a store on SQLite in it, wherever the suite runs, that was served from.
+struct Store(TempDir);
+
+impl Store {
+    async fn served() -> Self {
+        let store = Self(tempfile::tempdir().unwrap());
+        let server = Program::serve(&store.url(), "127.0.0.1:0", &[]).await;
+        assert_eq!(server.terminate().await, Some(0));
+        store
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn url(&self) -> String {
+        format!("sqlite://{}?mode=rwc", self.path("galvo.db").display())
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        fs::write(self.path(name), text).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o600)).unwrap();
+        self.path(name).display().to_string()
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_runs_has_nothing_wrong() {
+    let database = Database::migrated().await;
+    let server = Program::serve(database.url(), "127.0.0.1:0", &[]).await;
+    let public = server.url("");
+    let findings = examine(database.url(), &["--public-url", &public]).await;
+    for (check, message) in [
+        ("settings", "all of them can be read"),
+        ("store", ", version "),
+        ("rights", "the store can be written"),
+        ("migrations", "all of them are applied"),
+        ("keys", "there is 1, and the store needs no others"),
+        ("public url", "answers"),
+    ] {
+        findings.has("ok", check, message);
+    }
+    let failed: Vec<&Value> =
+        findings.checks.iter().filter(|finding| finding["verdict"] == "failed").collect();
+    assert_eq!(failed, Vec::<&Value>::new());
+    if !database.url().starts_with("sqlite:") {
+        findings.has("ok", "clock", "the same time");
+    }
+    // For people the same, a line each.
+    let mut command = Program::command(&["doctor", "--database-url", database.url(), "--log", "off"]);
+    if !database.url().starts_with("sqlite:") {
+        command.env("GALVO_SECRET_KEY", KEY);
+    }
+    let output = command.output().await.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("ok       settings          all of them can be read\n"), "{text}");
+    assert_eq!(text.lines().count(), findings.checks.len(), "{text}");
+    assert_eq!(output.status.code(), Some(0));
+    server.terminate().await;
+}
+
+#[tokio::test]
+async fn settings_that_are_wrong_are_all_named() {
+    let mut command = doctor("sqlite://x.db", &["--listen", "nowhere"]);
+    let findings = Findings::of(&command.env("GALVO_LISTN", "x").output().await.unwrap());
+    findings.has("failed", "settings", "--listen (GALVO_LISTEN)");
+    findings.has("failed", "settings", "GALVO_LISTN: there is no such setting");
+    assert_eq!(findings.checks.len(), 2);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_used_is_told_apart_from_one_that_is_not_there_yet() {
+    let directory = tempfile::tempdir().unwrap();
+    let findings = examine("postgres://ada:geheim@127.0.0.1:1/galvo", &[]).await;
+    findings.has("failed", "store", "PostgreSQL 127.0.0.1:1/galvo");
+    let within = |name: &str| format!("sqlite://{}/{name}", directory.path().display());
+    examine(&within("galvo.db?mode=rwc"), &[]).await.has("warning", "store", "yet");
+    examine(&within("galvo.db?mode=rwc"), &[]).await.has("ok", "keys", "galvo serve makes it");
+    examine(&within("galvo.db"), &[]).await.has("failed", "store", "cannot be opened");
+    examine(&within("nowhere/galvo.db?mode=rwc"), &[]).await.has("failed", "store", "yet");
+    examine(&within("nowhere/galvo.db?mode=rwc"), &[]).await.has("failed", "disk", "nothing can be told");
+    fs::write(
+        directory.path().join("text"),
+        "this is no database, and long enough to be read as one".repeat(9),
+    )
+    .unwrap();
+    examine(&within("text"), &[]).await.has("failed", "store", "not a database");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing was made");
+}
+
+#[tokio::test]
+async fn migrations_are_those_of_this_version() {
+    let database = Database::empty().await;
+    if let Some(path) = database.url().strip_prefix("sqlite://") {
+        fs::write(path.split('?').next().unwrap(), "").unwrap();
+    }
+    examine(database.url(), &[]).await.has(
+        "warning",
+        "migrations",
+        "the first is m20261120_000001_create_account",
+    );
+    let database = Database::migrated().await;
+    examine(database.url(), &[]).await.has("ok", "migrations", "all of them");
+    let later = "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m29991231_000001_later', 1)";
+    database.connection().await.execute_unprepared(later).await.unwrap();
+    examine(database.url(), &[]).await.has("failed", "migrations", "m29991231_000001_later");
+}
+
+#[tokio::test]
+async fn a_role_without_rights_is_told_so() {
+    let database = Database::migrated().await;
+    let Some((_, place)) = database.url().split_once('@') else {
+        // SQLite knows no roles.
+        return;
+    };
+    let (connection, role) =
+        (database.connection().await, format!("limited_{}", place.rsplit('/').next().unwrap()));
+    let make = format!("CREATE ROLE {role} LOGIN PASSWORD '{SECRET}'");
+    connection.execute_unprepared(&make).await.unwrap();
+    let url = format!("postgres://{role}:{SECRET}@{place}");
+    let findings = examine(&url, &[]).await;
+    findings.has("failed", "rights", "the role may not change all of its tables");
+    findings.has("failed", "rights", "the role may not make tables");
+    let read_only = format!("ALTER ROLE {role} SET default_transaction_read_only = on");
+    connection.execute_unprepared(&read_only).await.unwrap();
+    examine(&url, &[]).await.has("failed", "rights", "as a replica does");
+    examine(&url, &["--database-connections", "1000"]).await.has(
+        "warning",
+        "connections",
+        "1000 connections",
+    );
+    connection.execute_unprepared(&format!("DROP ROLE {role}")).await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_have_to_be_there_and_all_of_them() {
+    let store = Store::served().await;
+    let key = store.path("galvo.db.key");
+    examine(&store.url(), &[]).await.has("ok", "keys", "there is 1");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
+    examine(&store.url(), &[]).await.has("warning", "keys", "others than its owner may read");
+
+    // The server has written down which key it would have used, and used it for nothing yet.
+    let (ring, other) = (fs::read(&key).unwrap(), Keys::generate());
+    store.write("galvo.db.key", other.reveal());
+    examine(&store.url(), &[]).await.has("warning", "keys", "with 0 rows");
+    store.write("galvo.db.key", &ring);
+    let run = async |arguments: &[&str]| {
+        Program::run(&[arguments, &["--database-url", &store.url()]].concat()).await.1.trim().to_owned()
+    };
+    run(&["account", "create", "team"]).await;
+    run(&["user", "create", "ada", "--account", "team"]).await;
+    let token = run(&["token", "create", "--user", "ada", "--account", "team"]).await;
+    let server = Program::serve(&store.url(), "127.0.0.1:0", &[]).await;
+    let report = ReportBuilder::new("Scheduler-1", 1).with("/errors", json!([error(1, 1, 1)])).build();
+    let sent = server.client().post(server.url("/api/v1/reports")).bearer_auth(token).json(&report).send();
+    assert_eq!(sent.await.unwrap().status(), 200);
+    assert_eq!(server.terminate().await, Some(0));
+
+    store.write("galvo.db.key", other.reveal());
+    // The error, and the group of its like.
+    examine(&store.url(), &[]).await.has("failed", "keys", "with 2 rows");
+    store.write("galvo.db.key", "no key");
+    examine(&store.url(), &[]).await.has("failed", "keys", "is not one");
+    fs::remove_file(&key).unwrap();
+    examine(&store.url(), &[]).await.has("failed", "keys", "there is no ");
+    store.write("galvo.db.key", &ring);
+    examine(&store.url(), &[]).await.has("ok", "keys", "the store needs no others");
+    let mut without = doctor("postgres://ada:geheim@127.0.0.1:1/galvo", &[]);
+    let findings = Findings::of(&without.env_remove("GALVO_SECRET_KEY").output().await.unwrap());
+    findings.has("failed", "keys", "nothing says where they are");
+}
+
+#[tokio::test]
+async fn redis_has_to_pass_messages_on() {
+    let store = Store::served().await;
+    let with = async |url: &str| {
+        let mut command = doctor(&store.url(), &[]);
+        Findings::of(&command.env("GALVO_REDIS_URL", url).output().await.unwrap())
+    };
+    with("redis://:geheim@127.0.0.1:1/").await.has("failed", "redis", "127.0.0.1:1");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let text = port.to_string();
+    let _redis = Command::new("redis-server")
+        .args(["--bind", "127.0.0.1", "--port", &text, "--save", "", "--requirepass", SECRET])
+        .current_dir(store.0.path())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    with(&format!("redis://:{SECRET}@127.0.0.1:{port}/")).await.has("ok", "redis", "passes messages on");
+    with(&format!("redis://127.0.0.1:{port}/")).await.has("failed", "redis", "NOAUTH");
+}
+
+#[tokio::test]
+async fn connections_need_file_descriptors() {
+    let store = Store::served().await;
+    let program = doctor(&store.url(), &[]);
+    let program = program.as_std();
+    let mut limited = Command::new("bash");
+    limited
+        .args(["-c", "ulimit -n 256; exec \"$0\" \"$@\""])
+        .arg(program.get_program())
+        .args(program.get_args());
+    let findings = Findings::of(&limited.output().await.unwrap());
+    findings.has("failed", "file descriptors", "may have 256 and may need 964");
+    limited.args(["--max-connections", "100"]);
+    let findings = Findings::of(&limited.output().await.unwrap());
+    findings.has("ok", "file descriptors", "may have 256 and needs 164 at the most");
+}
+
+#[tokio::test]
+async fn a_certificate_has_to_be_good_today() {
+    let store = Store::served().await;
+    let pair = KeyPair::generate().unwrap();
+    let certificate = |from: i32, until: i32| {
+        let mut params = CertificateParams::new(["galvo.example.com".to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(until, 1, 1));
+        params.self_signed(&pair).unwrap().pem()
+    };
+    let key = store.write("key.pem", pair.serialize_pem());
+    let other = store.write("other.pem", KeyPair::generate().unwrap().serialize_pem());
+    let with = async |certificate: String, key: &str, more: &[&str]| {
+        let certificate = store.write("certificate.pem", certificate);
+        let settings = ["--tls-certificate", &certificate, "--tls-key", key];
+        examine(&store.url(), &[&settings[..], more].concat()).await
+    };
+    with(certificate(2020, 2900), &key, &[]).await.has("ok", "certificate", "until 2900-01-01");
+    with(certificate(2020, 2021), &key, &[]).await.has("failed", "certificate", "which is over");
+    with(certificate(2800, 2900), &key, &[]).await.has("failed", "certificate", "which is not yet");
+    with(certificate(2020, 2900), &other, &[]).await.has(
+        "failed",
+        "certificate",
+        "cannot be used with its key",
+    );
+    with("nothing".to_owned(), &key, &[]).await.has("failed", "certificate", "is not PEM");
+    let url = ["--public-url", "https://other.example.invalid"];
+    let findings = with(certificate(2020, 2900), &key, &url).await;
+    findings.has("warning", "certificate", "it is not for other.example.invalid");
+    findings.has("warning", "public url", "does not answer");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    with(certificate(2020, 2900), &key, &[]).await.has("warning", "certificate", "others than its owner");
+}
+
+#[tokio::test]
+async fn those_who_say_who_somebody_is_have_to_answer() {
+    let store = Store::served().await;
+    let jwt = ["--jwt-issuer", ISSUER, "--jwt-audience", AUDIENCE, "--jwks"];
+    let with = async |keys: &str| examine(&store.url(), &[&jwt[..], &[keys]].concat()).await;
+    with("http://127.0.0.1:1/keys").await.has("failed", "jwks", "cannot fetch the keys");
+    let keys = store.write("keys.json", key_set(&[(SigningKey::Rsa, "1")]).to_string());
+    with(&keys).await.has("ok", "jwks", "1 keys of the issuer can be used");
+    with(&store.write("keys.json", "{\"keys\": []}")).await.has(
+        "failed",
+        "jwks",
+        "none of the issuer's keys",
+    );
+    with(&store.write("keys.json", "{}")).await.has("failed", "jwks", "no JSON Web Key Set");
+    let oidc = [
+        "--oidc-issuer",
+        "http://127.0.0.1:1",
+        "--oidc-client-id",
+        "galvo",
+        "--public-url",
+        "http://127.0.0.1:1",
+    ];
+    let mut command = doctor(&store.url(), &oidc);
+    let output = command.env("GALVO_OIDC_CLIENT_SECRET", SECRET).output().await.unwrap();
+    let findings = Findings::of(&output);
+    findings.has("failed", "openid", "the provider cannot be asked now");
+    findings.has("warning", "public url", "does not answer");
+}
+
+#[tokio::test]
+async fn tokens_do_not_travel_in_the_open() {
+    let store = Store::served().await;
+    examine(&store.url(), &[]).await.has("ok", "public url", "there is none");
+    let everywhere = ["--listen", "0.0.0.0:8000"];
+    examine(&store.url(), &everywhere).await.has("warning", "public url", "in the open");
+    let named = [&everywhere[..], &["--public-url", "http://galvo.example.invalid"]].concat();
+    examine(&store.url(), &named).await.has("warning", "public url", "is not encrypted");
+}
