@@ -24,10 +24,8 @@ python=$(find_python 11 12 13)
 python=$(python_env lint "$python" -r scripts/requirements-lint.txt)
 # The package's settings hold for all Python here; outside its directory they have to be named.
 ruff() {
-  "$python" -m ruff "$@" python &&
-    "$python" -m ruff "$@" --config python/pyproject.toml scripts tests/dask fuzz &&
-    # These begin other programs of any version, and are always run by a newer Python themselves.
-    "$python" -m ruff "$@" --config python/pyproject.toml --target-version py311 tests/faults
+  "$python" -m ruff "$@" python && "$python" -m ruff "$@" tests/faults &&
+    "$python" -m ruff "$@" --config python/pyproject.toml scripts tests/dask fuzz
 }
 step "ruff check" ruff check
 step "ruff format" ruff format --check

@@ -3,8 +3,8 @@
 OUTCOMES.jsonl [DOCUMENT]
 
 Several outcomes of a fault become one row: reports and facts are summed, of times to recover the
-longest stands there. With
-a document, what stands between its two marks is replaced; without, the table is printed.
+longest stands there. With a document, what stands between its two marks is replaced; without, the
+table is printed.
 """
 
 import json
@@ -14,8 +14,8 @@ from pathlib import Path
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 HEAD = (
-    "| fault | store | acknowledged reports | of them lost | facts compared"
-    " | recovery | measured |\n"
+    "| fault | store | acknowledged reports | of them lost | facts compared | recovery"
+    " | measured |\n"
     "|---|---|---|---|---|---|---|\n"
 )
 
@@ -42,8 +42,7 @@ def table(lines):
         recovery = f"{max(row['times']):.1f} s" if row["times"] else ""
         text += (
             f"| {fault} | {STORES[store]} | {row['acknowledged']:,} | {row['lost']}"
-            f" | {row['facts']:,}"
-            f" | {recovery} | {row['note']} |\n"
+            f" | {row['facts']:,} | {recovery} | {row['note']} |\n"
         )
     return text
 

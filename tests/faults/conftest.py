@@ -1,6 +1,5 @@
 """What a test of faults needs: servers of its own, dice that are the same again with the same seed,
-and a place to write
-down what came of it.
+and a place to write down what came of it.
 
 ``FAULTS_SEED`` repeats a run, ``FAULTS_LENGTH`` makes it longer, ``FAULTS_RESULTS`` names the file
 that outcomes are added to, a line of JSON each.
@@ -19,9 +18,10 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent.parent / "dask"))
 
+from processes import Processes
+
 from databases import Postgres, Redis, make_template
 from ledger import judge
-from processes import Processes
 from reporters import Fleet
 from servers import Server
 from wires import Wire
@@ -59,9 +59,7 @@ def dice(request):
 
 @pytest.fixture
 def length():
-    """How many times as much as usual there is of what a test does again and again, or waits
-    for.
-    """
+    """How many times as much as usual there is of what a test repeats, or waits for."""
     return float(os.environ.get("FAULTS_LENGTH", "1"))
 
 

@@ -1,6 +1,5 @@
 """PostgreSQL and Redis servers that belong to one test, which may do anything to them. PostgreSQL
-flushes what it
-commits, as it does in production.
+flushes what it commits, as it does in production.
 """
 
 import contextlib

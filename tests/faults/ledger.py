@@ -1,10 +1,8 @@
 """Whether the server has what it acknowledged: all of it, once, and of no report only a part.
 
 What the reporters wrote down is compared with what GraphQL answers. A report that was not
-acknowledged may have been
-stored or not; which of them was stored last shows in the cluster's number of tasks, which grows
-with each report. From
-that follows everything else, to the last row.
+acknowledged may have been stored or not; which of them was stored last shows in the cluster's
+number of tasks, which grows with each report. From that follows everything else, to the last row.
 """
 
 from dataclasses import dataclass

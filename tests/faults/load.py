@@ -2,11 +2,9 @@
 < token
 
 With a RATE of reports per second in all, reports are offered at their times whether or not the ones
-before were answered, as
-far as connections are free; with 0, each connection sends the next one when the last one was
-answered. Prints a line of JSON for each
-answer: when it was sent after the start, how long it took, its status, and which report of which
-scheduler it was about.
+before were answered, as far as connections are free; with 0, each connection sends the next one
+when the last one was answered. Prints a line of JSON for each answer: when it was sent after the
+start, how long it took, its status, and which report of which scheduler it was about.
 """
 
 import asyncio

@@ -5,8 +5,7 @@ itself:
     tests/faults/make_earlier.py
 
 Its name keeps it from being run with the tests. What the release answers is kept beside what it
-stored, because a later one has
-to answer the same.
+stored, because a later one has to answer the same.
 """
 
 import contextlib
@@ -19,6 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from databases import postgres_bin
 from ledger import CLUSTERS, LISTS, clusters
 
@@ -39,10 +39,8 @@ def questions(server):
     yield CLUSTERS, {}
     for rows in clusters(server).values():
         for field, selection in LISTS.values():
-            query = (
-                f"query ($id: ID!) {{ cluster(id: $id) {{ list: {field}(first: 100)"
-                f" {{ totalCount nodes {{ {selection} }} }} }} }}"
-            )
+            page = f"list: {field}(first: 100) {{ totalCount nodes {{ {selection} }} }}"
+            query = f"query ($id: ID!) {{ cluster(id: $id) {{ {page} }} }}"
             yield query, {"id": rows[0]["id"]}
     for query in OTHERS:
         yield query, {}

@@ -1,7 +1,6 @@
 """Schedulers that exist only here. They report as the plugin does: what changed since the last
-report
-that was acknowledged, with cumulative values, and write down what they sent and what was said to
-it.
+report that was acknowledged, with cumulative values, and write down what they sent and what was
+said to it.
 """
 
 import contextlib
@@ -314,8 +313,7 @@ class Reporter(threading.Thread):
 @dataclass
 class Fleet:
     """Several reporters at once. ``pace`` is their mean pause between two reports, in seconds; that
-    share of reports
-    is sent twice.
+    share of reports is sent twice.
     """
 
     server: object

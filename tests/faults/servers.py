@@ -1,6 +1,4 @@
-"""The server under test, as faults need it: killed, stopped, started again, asked for its
-health.
-"""
+"""The server under test, as faults need it: killed, stopped, started again, asked how it is."""
 
 import contextlib
 import json
@@ -121,8 +119,8 @@ class Server:
 
 @contextlib.contextmanager
 def probing(server, every=0.25):
-    """Asks for the health all the time; the answers come as lists under their paths, with when
-    they came.
+    """Asks for the health all the time; the answers come as lists under their paths, with when they
+    came.
     """
     stop, heard = threading.Event(), {"/healthz": [], "/readyz": []}
 

@@ -1,12 +1,13 @@
-"""Clocks jump: the server's, by hours, under load; those of schedulers are wrong from the
-beginning or jump, too.
+"""Clocks jump: the server's, by hours, under load; those of schedulers are wrong from the beginning
+or jump, too.
 """
 
 import time
 from datetime import datetime
 
-from clocks import Clock
 from processes import wait_until
+
+from clocks import Clock
 from reporters import Reporter, Scheduler
 from subscribers import assert_right, watch
 

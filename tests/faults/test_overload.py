@@ -1,5 +1,5 @@
-"""Ten times more reports than the server takes: those it takes are answered about as fast as
-ever, the others at once.
+"""Ten times more reports than the server takes: those it takes are answered about as fast as ever,
+the others at once.
 """
 
 import json
@@ -11,8 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ledger import clusters
 from processes import clean_environment
+
+from ledger import clusters
 
 pytestmark = pytest.mark.alone
 
@@ -87,13 +88,11 @@ def test_ten_times(server, outcome):
     assert not after.odd
     assert after.median < 1.5 * normal.median, (normal.median, after.median)
     assert after.per_second > 0.6 * normal.per_second
-    times, waits = overload.offered / normal.per_second, [normal.median, overload.median]
-    slow = [normal.p95, overload.p95]
-    waits, slow = ([f"{1e3 * seconds:.0f}" for seconds in pair] for pair in (waits, slow))
     note = (
-        f"{times:.0f} times as many offered as taken; medians {waits[0]} ms, then {waits[1]} ms"
-        f" (p95 {slow[0]} and {slow[1]}); refused within {1e3 * refusal:.0f} ms;"
-        f" {grown / 2**20:.0f} MiB more memory"
+        f"{overload.offered / normal.per_second:.0f} times as many offered as taken; median"
+        f" {1e3 * normal.median:.0f} ms, then {1e3 * overload.median:.0f} ms (p95"
+        f" {1e3 * normal.p95:.0f} and {1e3 * overload.p95:.0f}); refused within"
+        f" {1e3 * refusal:.0f} ms; {grown / 2**20:.0f} MiB more memory"
     )
     taken = len(normal.taken) + len(overload.taken) + len(after.taken)
     found = clusters(server)

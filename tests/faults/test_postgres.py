@@ -1,13 +1,13 @@
 """PostgreSQL goes away, comes back, is another one, is slow, full or cut off. The server stays up,
-says what it is, and goes on
-by itself.
+says what it is, and goes on by itself.
 """
 
 import time
 
 import pytest
-from databases import DatabaseError, empty, fill, small_disk
 from processes import wait_until
+
+from databases import DatabaseError, empty, fill, small_disk
 from servers import probing
 
 # A reporter is told to come back within this time, and the load balancer as well.
@@ -187,9 +187,7 @@ def test_slow(postgres, make_server, make_fleet, make_wire, outcome):
 
 
 def test_cut_off(postgres, make_server, make_fleet, make_wire, outcome):
-    """Nothing is answered, and nobody is told. The connections of before never come back to
-    life.
-    """
+    """Nothing is answered, and nobody is told. Connections of before never come back to life."""
     postgres.make_database()
     wire = make_wire(postgres.port)
     server = make_server(postgres.url(port=wire.port)).start()

@@ -4,6 +4,7 @@ import time
 
 import pytest
 from processes import wait_until
+
 from subscribers import assert_right, watch
 
 

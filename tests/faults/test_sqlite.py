@@ -2,8 +2,9 @@
 
 import time
 
-from databases import empty, fill, small_disk
 from processes import wait_until
+
+from databases import empty, fill, small_disk
 from servers import probing
 
 

@@ -1,5 +1,5 @@
-"""Newer releases on stores of earlier ones: forward with all data, and beside replicas that
-still run.
+"""Newer releases on stores of earlier ones: forward with all data, and beside replicas that still
+run.
 """
 
 import contextlib
@@ -68,8 +68,8 @@ def schema(store, tmp_path, postgres, name="galvo"):
 
 
 def test_forward(store, request, tmp_path, make_server, make_fleet, outcome):
-    """A store of an earlier release comes to the same schema as an empty one, and reads as it
-    did there.
+    """A store of an earlier release comes to the same schema as an empty one, and reads as it did
+    there.
     """
     postgres = request.getfixturevalue("postgres") if store == "postgres" else None
     url = restore(store, tmp_path, postgres)
@@ -96,8 +96,8 @@ def test_forward(store, request, tmp_path, make_server, make_fleet, outcome):
     fleet = make_fleet(server, clocks=(lambda: time.time() + clock.offset,))
     fleet.wait_for_progress(5)
     fleet.settle()
-    answers = len(says["answers"][store])
-    note = f"from the schema of {says['steps']} steps; {answers} answers are the same"
+    same = len(says["answers"][store])
+    note = f"from the schema of {says['steps']} steps; {same} answers are the same"
     outcome.write("upgrade of a store with data", outcome.judge(fleet, server), note=note)
 
 
@@ -107,8 +107,7 @@ def test_a_newer_schema_under_load(
     """What a newer release may do to the schema while this one serves: this one does not notice.
 
     Columns that may be null or have a default are added to all tables, tables and indexes are made.
-    Replicas of this release
-    go on, and one that has to start again starts.
+    Replicas of this release go on, and one that has to start again starts.
     """
     redis = make_redis()
     url, bus = postgres.make_database(), {"GALVO_REDIS_URL": redis.url()}

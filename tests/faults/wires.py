@@ -14,8 +14,7 @@ class Wire:
     - ``delay``: seconds that each piece takes, in both directions.
     - ``mute``: answers are swallowed, as if the network broke between request and answer.
     - ``black_out()``: from then on nothing arrives, and nobody is told, not even by those
-      connections that were open
-      then when ``light_up()`` has ended it.
+      connections that were open then when ``light_up()`` has ended it.
     - ``cut()``: every connection ends without a word.
     """
 

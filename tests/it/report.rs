@@ -143,7 +143,7 @@ async fn clients_that_hang_up_leave_nothing_behind() {
             loop {
                 match ada.report(&report).await {
                     (StatusCode::SERVICE_UNAVAILABLE, _) => {
-                        tokio::time::sleep(Duration::from_millis(20)).await
+                        tokio::time::sleep(Duration::from_millis(20)).await;
                     }
                     (status, answer) => break assert_eq!(status, StatusCode::OK, "{answer}"),
                 }

@@ -51,6 +51,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection idle for longer is tried before it is used; the server may have gone away meanwhile.
 const IDLE_BEFORE_PING: Duration = Duration::from_secs(1);
 
+/// How long its answer is waited for. Another one is opened then, and there has to be time for that.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Connections SQLite reads with.
 const SQLITE_READERS: u32 = 4;
 
@@ -367,13 +370,16 @@ async fn postgres(
             Box::pin(async move { Ok(believed) })
         })
         .before_acquire(move |connection, meta| {
-            let believed = !doubt.is_about(meta.age);
+            let doubt = doubt.clone();
             Box::pin(async move {
-                if !believed {
+                if doubt.is_about(meta.age) {
                     return Ok(false);
                 }
                 if meta.idle_for > IDLE_BEFORE_PING {
-                    connection.ping().await?;
+                    return match doubt.within(PING_TIMEOUT, connection.ping()).await {
+                        Some(answer) => answer.map(|()| true),
+                        None => Ok(false),
+                    };
                 }
                 Ok(true)
             })
