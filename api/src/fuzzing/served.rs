@@ -274,7 +274,6 @@ fn settings() -> ServeConfig {
         metrics_listen: None,
         min_report_interval: Duration::from_secs(1),
         reports_per_second: u32::MAX,
-        metrics_listen: None,
         max_connections: 1,
         max_query_cost: 500_000,
         persisted_documents: None,
