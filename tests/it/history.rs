@@ -12,8 +12,8 @@ use harness::{
     Database, Member, ReportBuilder, TestApp, computation, error, span, task_group as group_of_tasks, uuid,
 };
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseBackend, DatabaseConnection,
-    EntityTrait, IntoActiveModel, QueryFilter, Statement,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectOptions, ConnectionTrait, DatabaseBackend,
+    DatabaseConnection, EntityTrait, IntoActiveModel, QueryFilter, Statement,
 };
 use serde_json::{Value, json};
 
@@ -172,9 +172,15 @@ async fn start(there: &Database, keys: &Keys) -> TestApp {
     TestApp::start_on(there.again(), KeySource::Ring(keys.clone()), |_| {}).await
 }
 
+/// One connection, which no other of the same pool counts as another's.
+async fn alone(there: &Database) -> DatabaseConnection {
+    let options = ConnectOptions::new(there.url()).max_connections(1).to_owned();
+    sea_orm::Database::connect(options).await.unwrap()
+}
+
 /// Asks a server of its own, which has read nothing before.
 async fn cost(there: &Database, keys: &Keys, member: &Member, query: &str, variables: Value) -> Cost {
-    let database = &there.connection().await;
+    let database = &alone(there).await;
     let postgres = database.get_database_backend() == DatabaseBackend::Postgres;
     let before = if postgres { read(database).await } else { 0 };
     let server = start(there, keys).await;
@@ -252,7 +258,7 @@ async fn a_long_history_costs_what_a_short_one_does() {
         ("fine metrics", fine_metrics.as_str(), 3, 2, 10),
     ];
     for (from, to) in [(1, 20), (20, 2_000)] {
-        let database = there.connection().await;
+        let database = alone(&there).await;
         fill(&database, from, to).await;
         database.close().await.unwrap();
         for (name, query, statements, rows, summed) in operations {
