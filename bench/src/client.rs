@@ -55,10 +55,16 @@ impl Connection {
             self.read_more().await?;
         };
         let text = String::from_utf8_lossy(&self.buffer[..head]).to_ascii_lowercase();
+        let ends = text.contains("\r\nconnection: close\r\n");
         let length = text.lines().find_map(|line| line.strip_prefix("content-length:"));
         let length: usize = length.and_then(|length| length.trim().parse().ok()).unwrap_or_default();
         while self.buffer.len() < head + length {
             self.read_more().await?;
+        }
+        if ends {
+            // What was not read of a refused request is in the way.
+            self.stream = TcpStream::connect(self.address).await?;
+            self.stream.set_nodelay(true)?;
         }
         if text.starts_with("http/1.1 200 ") {
             return Ok(&self.buffer[head..]);

@@ -61,6 +61,7 @@ class Listener:
 
     def __init__(self, kind, port, token, cursor):
         self.errors, self.gaps, self.cursor, self.connections = [], 0, cursor, 0
+        self._closing = False
         self._make = lambda: transport(kind, port, token)
         self._loop = asyncio.new_event_loop()
         self._task = self._loop.create_task(self._listen())
@@ -72,7 +73,8 @@ class Listener:
             self._loop.run_until_complete(self._task)
 
     async def _listen(self):
-        while True:
+        # A cancellation is lost where the client cannot tell the server any more.
+        while not self._closing:
             try:
                 async with Client(transport=self._make()) as session:
                     self.connections += 1
@@ -95,6 +97,7 @@ class Listener:
         wait_until(lambda: len(self.errors) >= errors, f"{errors} errors are heard of")
 
     def close(self):
+        self._closing = True
         self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join(20)
         assert not self._thread.is_alive()

@@ -100,7 +100,7 @@ def test_ten_times(server, outcome):
     note = (
         f"{(flood.offered + overload.offered) / taken:.0f} times as many offered as taken; median"
         f" {1e3 * normal.median:.1f} ms, then {1e3 * overload.median:.1f} ms (p95"
-        f" {1e3 * normal.p95:.1f} and {1e3 * overload.p95:.1f}); {grown / 2**20:.0f} MiB more memory"
+        f" {1e3 * normal.p95:.1f} and {1e3 * overload.p95:.1f}); {grown / 2**20:.0f} MiB more"
     )
     facts = {scheduler: last for load in loads for scheduler, last in load.acknowledged.items()}
     found = clusters(server)
