@@ -61,9 +61,14 @@ class Process:
     def wait(self, seconds):
         """Its exit code."""
         try:
-            return self.popen.wait(seconds)
+            code = self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} still runs after {seconds:g} seconds") from None
+        # When all is done, an older Python unwinds its daemon threads, and now and then one of them
+        # is in C++ that does not let it: glibc ends the process.
+        if code == -signal.SIGABRT and self.log().endswith("FATAL: exception not rethrown\n"):
+            return 0
+        return code
 
     def send(self, signal_number):
         os.kill(self.popen.pid, signal_number)
