@@ -33,6 +33,7 @@ impl Server {
         command
             .args(["serve", "--bootstrap", "--listen", "127.0.0.1:0", "--log", "warn"])
             .args(["--reports-per-second", "1000000", "--query-cost-per-minute", "1000000000"])
+            .args(["--query-cost-per-minute-of-address", "1000000000"])
             .args(["--max-connections", "15000"])
             .args(["--database-url", database_url])
             .args(["--database-connections", &connections.to_string()])
