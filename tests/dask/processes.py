@@ -26,6 +26,17 @@ def wait_until(condition, what, seconds=20.0):
     return outcome
 
 
+def exit_code(code, log):
+    """The exit code of a Python, but for how an older one may end.
+
+    When all is done it unwinds its daemon threads, and now and then one of them is in C++ that does
+    not let it: glibc ends the process.
+    """
+    if code == -signal.SIGABRT and log.endswith("FATAL: exception not rethrown\n"):
+        return 0
+    return code
+
+
 class Process:
     """A child process in a process group of its own, with a log of what it prints."""
 
@@ -64,11 +75,7 @@ class Process:
             code = self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} still runs after {seconds:g} seconds") from None
-        # When all is done, an older Python unwinds its daemon threads, and now and then one of them
-        # is in C++ that does not let it: glibc ends the process.
-        if code == -signal.SIGABRT and self.log().endswith("FATAL: exception not rethrown\n"):
-            return 0
-        return code
+        return exit_code(code, self.log())
 
     def send(self, signal_number):
         os.kill(self.popen.pid, signal_number)

@@ -12,7 +12,14 @@ from accounts import cluster_id
 from conftest import settings_for
 from galvo.command import _parser
 from galvo.plugin import read_settings
-from processes import REPOSITORY, WORKLOADS, DaskCluster, dask_environment, wait_until
+from processes import (
+    REPOSITORY,
+    WORKLOADS,
+    DaskCluster,
+    dask_environment,
+    exit_code,
+    wait_until,
+)
 from stores import member
 
 PYTHON_MD = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
@@ -39,7 +46,7 @@ def run_as_script(python, examples, directory, settings):
         text=True,
         timeout=180,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert exit_code(done.returncode, done.stderr) == 0, done.stderr[-3000:]
     return done.stdout
 
 

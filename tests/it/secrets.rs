@@ -63,7 +63,7 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
         let accept =
             "mutation($secret: String!) { acceptInvitation(secret: $secret) { userErrors { message } } }";
         answers += &ask(credentials, accept, json!({ "secret": invited })).await;
-        for path in ["/api/v2/user/me", "/api/v2/user/me/memberships", "/nowhere", "/readyz"] {
+        for path in ["/api/v2/user/me", "/api/v2/user/me/memberships", "/nowhere", "/readyz", "/metrics"] {
             let request = client.get(server.url(path)).bearer_auth(credentials);
             answers += &request.send().await.unwrap().text().await.unwrap();
         }
