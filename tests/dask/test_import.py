@@ -12,7 +12,7 @@ import pytest
 from accounts import ERRORS, TASK_GROUPS, close_to, everything, moment, seconds
 from conftest import PYTHONS, settings_for
 from observed import EVENTS, LOGS, WORKERS
-from processes import REPOSITORY, WORKLOADS, dask_environment, python_named
+from processes import REPOSITORY, WORKLOADS, dask_environment, exit_code, python_named
 from stores import member
 
 DOCUMENT = (REPOSITORY / "docs" / "importing.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ class Artefacts:
             text=True,
             timeout=180,
         )
-        assert made.returncode == 0, made.stderr[-3000:]
+        assert exit_code(made.returncode, made.stderr) == 0, made.stderr[-3000:]
         self.told = json.loads((directory / "told.json").read_text())
 
     def run(self, *arguments, python=None):
