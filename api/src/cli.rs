@@ -54,8 +54,14 @@ pub async fn run(cli: Cli) -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    telemetry::start(&common);
-    match dispatch(cli.command, &common, serve).await {
+    let traces = match &cli.command {
+        Command::Serve(_) => serve.as_ref().and_then(|serve| serve.traces.as_ref()),
+        _ => None,
+    };
+    let telemetry = telemetry::start(&common, traces);
+    let done = dispatch(cli.command, &common, serve).await;
+    telemetry.end().await;
+    match done {
         Ok(status) => status,
         Err(error) => {
             eprintln!("galvo: {}", Chain(&error));

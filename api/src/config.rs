@@ -9,6 +9,7 @@ mod jwt;
 mod oidc;
 mod perimeter;
 mod tls;
+mod traces;
 
 use std::{
     ffi::OsStr,
@@ -38,10 +39,14 @@ pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
 pub use self::oidc::{ClientSecret, OidcConfig};
 pub use self::perimeter::PerimeterConfig;
 pub use self::tls::TlsConfig;
-use self::{alert::AlertArgs, jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs, tls::TlsArgs};
+pub use self::traces::TracesConfig;
+use self::{
+    alert::AlertArgs, jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs, tls::TlsArgs,
+    traces::TracesArgs,
+};
 
 /// Every variable the program reads.
-const VARIABLES: [&str; 51] = [
+const VARIABLES: [&str; 52] = [
     "GALVO_ALERT_PRIVATE_TARGETS",
     "GALVO_CORS_ORIGINS",
     "GALVO_DATABASE_URL",
@@ -92,6 +97,7 @@ const VARIABLES: [&str; 51] = [
     "GALVO_SMTP_URL",
     "GALVO_TLS_CERTIFICATE",
     "GALVO_TLS_KEY",
+    "GALVO_TRACES_ENDPOINT",
     "GALVO_TRUSTED_PROXIES",
 ];
 
@@ -245,6 +251,8 @@ pub struct ServeArgs {
     perimeter: PerimeterArgs,
     #[command(flatten)]
     tls: TlsArgs,
+    #[command(flatten)]
+    traces: TracesArgs,
 }
 
 /// What `doctor` takes, as it came.
@@ -539,6 +547,8 @@ pub struct ServeConfig {
     pub perimeter: PerimeterConfig,
     /// The certificate that is shown, if the server speaks TLS itself.
     pub tls: Option<TlsConfig>,
+    /// Where traces are collected, if they are.
+    pub traces: Option<TracesConfig>,
     /// Whether an empty store gets its first account, user and token.
     pub bootstrap: bool,
     /// Whether the background jobs run by themselves.
@@ -746,7 +756,7 @@ impl ServeArgs {
             problems.add("query-cost-per-minute", &"must not be less than one request may cost");
         }
         let perimeter = self.perimeter.read(problems);
-        let tls = self.tls.read(problems);
+        let (tls, traces) = (self.tls.read(problems), self.traces.read(problems));
         let of_address = perimeter.as_ref().map(|perimeter| perimeter.query_cost_per_minute_of_address);
         if of_address.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
             problems.add("query-cost-per-minute-of-address", &"must not be less than one request may cost");
@@ -791,6 +801,7 @@ impl ServeArgs {
             alerts: alerts?,
             perimeter: perimeter?,
             tls,
+            traces,
             bootstrap: self.bootstrap,
             jobs: true,
         })

@@ -86,6 +86,7 @@ impl TestApp {
             alerts: AlertConfig::default(),
             perimeter: PerimeterConfig::default(),
             tls: None,
+            traces: None,
             bootstrap: false,
             jobs: false,
         };

@@ -22,7 +22,7 @@ pub struct Received {
     /// The headers, by their names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body.
-    pub body: String,
+    pub body: Vec<u8>,
 }
 
 impl Received {
@@ -32,10 +32,16 @@ impl Received {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
     /// The body as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap()
+        serde_json::from_slice(&self.body).unwrap()
     }
 }
 
@@ -92,10 +98,16 @@ impl WebhookReceiver {
         Self { address, received, answers, heard, _accepting: accepting }
     }
 
+    /// Where it is, without a path.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// An address to send requests to.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}/hook/secret-path", self.address)
+        format!("{}/hook/secret-path", self.origin())
     }
 
     /// Answers the next requests so, and those after them with 204.
@@ -138,7 +150,7 @@ async fn read_request(mut stream: TcpStream) -> Option<(Received, TcpStream)> {
     let length = headers.iter().find(|(name, _)| name == "content-length")?.1.parse().ok()?;
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
-    Some((Received { target, headers, body: String::from_utf8(body).ok()? }, stream))
+    Some((Received { target, headers, body }, stream))
 }
 
 /// An e-mail as it came.

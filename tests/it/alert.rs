@@ -413,7 +413,7 @@ async fn verified_as_documented(secret: &str, request: &Received) -> bool {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let input = json!({ "secret": secret, "signature": request.header("galvo-signature"), "body": request.body, "now": at + 10 });
+    let input = json!({ "secret": secret, "signature": request.header("galvo-signature"), "body": request.text(), "now": at + 10 });
     python.stdin.take().unwrap().write_all(input.to_string().as_bytes()).await.unwrap();
     let output = python.wait_with_output().await.unwrap();
     assert!(output.status.success());
@@ -433,7 +433,7 @@ async fn requests_are_signed_with_a_secret_that_lies_nowhere_in_the_open() {
     let request = receiver.received().remove(0);
     assert!(verified_as_documented(&secret, &request).await);
     let mut forged = request.clone();
-    forged.body.push(' ');
+    forged.body.push(b' ');
     assert!(!verified_as_documented(&secret, &forged).await);
     assert!(!verified_as_documented(&format!("{secret}x"), &request).await);
 

@@ -75,6 +75,7 @@ mod socket;
 mod span;
 mod tls;
 mod token_request;
+mod traces;
 mod transport;
 mod usage;
 mod work;

@@ -1,8 +1,9 @@
-//! Secrets appear where they are shown once, and nowhere else: not in the log at any level, not in answers, not in the database.
+//! Secrets appear where they are shown once, and nowhere else: not in the log at any level, not in traces, not
+//! in answers, not in the database.
 
 use std::{fs, path::Path, process::Stdio};
 
-use harness::{AUDIENCE, ISSUER, Program, ReportBuilder, SHARED_SECRET, SigningKey, claims};
+use harness::{AUDIENCE, ISSUER, Program, ReportBuilder, SHARED_SECRET, SigningKey, WebhookReceiver, claims};
 use serde_json::{Value, json};
 
 /// All that lies in a directory, file by file.
@@ -27,8 +28,13 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
         ["serve", "--database-url", &url, "--listen", "127.0.0.1:0", "--log", "trace", "--bootstrap"];
     let mut command = Program::command(&arguments);
     let shared = std::str::from_utf8(SHARED_SECRET).unwrap();
-    let settings =
-        [("GALVO_JWT_SECRET", shared), ("GALVO_JWT_ISSUER", ISSUER), ("GALVO_JWT_AUDIENCE", AUDIENCE)];
+    let collector = WebhookReceiver::start().await;
+    let settings = [
+        ("GALVO_JWT_SECRET", shared),
+        ("GALVO_JWT_ISSUER", ISSUER),
+        ("GALVO_JWT_AUDIENCE", AUDIENCE),
+        ("GALVO_TRACES_ENDPOINT", &collector.origin()),
+    ];
     command.stderr(Stdio::from(fs::File::create(&log).unwrap())).envs(settings);
     let mut server = Program::spawn(&mut command).await;
     let token = loop {
@@ -73,6 +79,8 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
     assert_eq!(server.terminate().await, Some(0));
     let log = fs::read(&log).unwrap();
     assert!(holds(&log, "TRACE") && holds(&log, "listening"), "the log tells everything");
+    let traces: Vec<u8> = collector.received().into_iter().flat_map(|request| request.body).collect();
+    assert!(holds(&traces, "POST /api/v1/reports"), "the traces tell of everything");
     let key = fs::read_to_string(store.join("galvo.db.key")).unwrap();
     let key =
         key.split(|c: char| c == ',' || c.is_whitespace()).max_by_key(|word| word.len()).unwrap().to_owned();
@@ -89,6 +97,7 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
     ] {
         assert!(secret.len() >= 20, "{what}");
         assert!(!holds(&log, &secret), "{what} is in the log");
+        assert!(!holds(&traces, &secret), "{what} is in a trace");
         assert!(!answers.contains(&secret), "{what} is in an answer");
         for (file, bytes) in files(&store) {
             let is_key_file = Path::new(&file).extension().is_some_and(|extension| extension == "key");

@@ -289,6 +289,7 @@ fn settings() -> ServeConfig {
         alerts: AlertConfig::default(),
         perimeter: PerimeterConfig::default(),
         tls: None,
+        traces: None,
         bootstrap: false,
         jobs: false,
     }

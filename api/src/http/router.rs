@@ -10,7 +10,11 @@ use axum::{
     routing::get,
 };
 use tower::{ServiceBuilder, util::option_layer};
-use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    trace::{DefaultOnResponse, OnResponse, TraceLayer},
+};
+use tracing::{Span, field::Empty};
 use utoipa::{
     OpenApi,
     openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
@@ -26,7 +30,7 @@ use super::{
     report, session, shown_report, sign_in,
     state::AppState,
 };
-use crate::{auth::CALLBACK, export::exports, graphql::Schema};
+use crate::{auth::CALLBACK, export::exports, graphql::Schema, telemetry};
 
 /// The REST routes' description, without the routes.
 #[derive(OpenApi)]
@@ -103,7 +107,20 @@ pub fn router(state: AppState) -> Router {
                         .make_span_with(|request: &Request| {
                             let (method, path) = (request.method(), request.uri().path());
                             let id = request_id(request).map(tracing::field::display);
-                            tracing::debug_span!("request", %method, path, id)
+                            let span = tracing::debug_span!(
+                                "request",
+                                %method,
+                                path,
+                                id,
+                                otel.name = Empty,
+                                otel.kind = Empty
+                            );
+                            telemetry::follow(&span, request);
+                            span
+                        })
+                        .on_response(|answer: &Response, latency, span: &Span| {
+                            telemetry::answer(span, answer);
+                            DefaultOnResponse::new().on_response(answer, latency, span);
                         })
                         // Whoever made the answer has said what failed, and why.
                         .on_failure(()),

@@ -1,0 +1,171 @@
+//! Traces of requests, sent to a collector by OTLP over HTTP.
+//!
+//! A request that says which trace it belongs to, by the header `traceparent`, is part of that one. Spans hold names, methods and
+//! templates of routes, and nothing else of a request.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use axum::{
+    body::Bytes,
+    extract::{MatchedPath, Request},
+    http,
+    response::Response,
+};
+use opentelemetry::{
+    Key,
+    propagation::TextMapPropagator,
+    trace::{Status, TracerProvider},
+};
+use opentelemetry_http::{HeaderExtractor, HttpClient, HttpError};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
+use tokio::{runtime::Handle, task};
+use tracing::{Level, Metadata, Span, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
+use url::Url;
+
+use crate::{config::TracesConfig, outgoing::Outgoing};
+
+/// What the program is called in traces, unless `OTEL_SERVICE_NAME` says otherwise.
+const SERVICE: &str = "galvo";
+
+/// What a program is called of which nobody says how it is called.
+const UNNAMED: &str = "unknown_service";
+
+/// How long the collector may take over what is left when the program ends.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Bytes of a collector's answer that are read.
+const MAX_ANSWER: usize = 64 << 10;
+
+/// Spans on their way to a collector. They wait in a queue that is bounded: those that find it full are dropped.
+pub(super) struct Traces(SdkTracerProvider);
+
+impl Traces {
+    pub(super) fn start(config: &TracesConfig) -> Self {
+        let client = Collector { outgoing: Outgoing::new(), runtime: Handle::current() };
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(client)
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(traces_of(&config.endpoint))
+            .build()
+            .expect("it has an address and somebody who asks it");
+        // How many of the traces are kept, and what else is said of this program, is read from the variables that are usual for it.
+        let said = Resource::builder().build();
+        let name = said.get(&Key::from_static_str("service.name")).map(|name| name.to_string());
+        let resource = match name {
+            Some(name) if !name.starts_with(UNNAMED) => said,
+            _ => Resource::builder().with_service_name(SERVICE).build(),
+        };
+        let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource);
+        Self(provider.build())
+    }
+
+    /// What takes spans.
+    pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    {
+        let tracer = self.0.tracer(SERVICE);
+        let layer =
+            tracing_opentelemetry::layer().with_tracer(tracer).with_location(false).with_threads(false);
+        layer.with_filter(filter_fn(is_traced))
+    }
+
+    pub(super) async fn end(self) {
+        let ending = task::spawn_blocking(move || self.0.shutdown_with_timeout(LAST_WORDS));
+        if let Ok(Err(error)) = ending.await {
+            tracing::warn!(%error, "the last traces were not sent");
+        }
+    }
+}
+
+/// Spans of our own, and what went wrong in them. Others' would tell of others' values.
+fn is_traced(of: &Metadata<'_>) -> bool {
+    let least = if of.is_span() { Level::DEBUG } else { Level::WARN };
+    *of.level() <= least && of.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
+}
+
+/// Where a collector takes traces.
+fn traces_of(endpoint: &Url) -> String {
+    format!("{}/v1/traces", endpoint.as_str().trim_end_matches('/'))
+}
+
+/// Makes the span of a request part of the trace that it says it belongs to, and says what kind of request it is.
+pub(crate) fn follow(span: &Span, request: &Request) {
+    if span.is_disabled() {
+        return;
+    }
+    let context = TraceContextPropagator::new().extract(&HeaderExtractor(request.headers()));
+    // Fails if nobody collects traces.
+    if span.set_parent(context).is_err() {
+        return;
+    }
+    let method = request.method().as_str().to_owned();
+    let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
+    span.record("otel.kind", "server");
+    match route {
+        Some(route) => {
+            span.record("otel.name", format_args!("{method} {route}").to_string());
+            span.set_attribute("http.route", route);
+        }
+        None => {
+            span.record("otel.name", method.as_str());
+        }
+    }
+    span.set_attribute("http.request.method", method);
+}
+
+/// Says how the request was answered.
+pub(crate) fn answer(span: &Span, answer: &Response) {
+    if span.is_disabled() {
+        return;
+    }
+    let status = answer.status();
+    span.set_attribute("http.response.status_code", i64::from(status.as_u16()));
+    if status.is_server_error() {
+        span.set_status(Status::error(""));
+    }
+}
+
+/// Asks the collector. Who sends spans is a thread of its own, which has no runtime.
+struct Collector {
+    outgoing: Outgoing,
+    runtime: Handle,
+}
+
+#[async_trait]
+impl HttpClient for Collector {
+    async fn send_bytes(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, HttpError> {
+        let outgoing = self.outgoing.clone();
+        let sending = self
+            .runtime
+            .spawn(async move { outgoing.send(request.map(|body| body.to_vec()), MAX_ANSWER).await });
+        Ok(sending.await??.map(Bytes::from))
+    }
+}
+
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Collector")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_have_a_place_below_the_collectors_address() {
+        for (endpoint, traces) in [
+            ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+            ("http://127.0.0.1:4318/", "http://127.0.0.1:4318/v1/traces"),
+            ("https://collector.example.com/otlp/", "https://collector.example.com/otlp/v1/traces"),
+        ] {
+            assert_eq!(traces_of(&endpoint.parse().expect(endpoint)), traces);
+        }
+    }
+}
