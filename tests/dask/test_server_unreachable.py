@@ -79,8 +79,8 @@ def assert_bounded(client):
         footprints.append(client.call("footprint"))
     # It does keep something, or there would be nothing to limit.
     assert footprints[0] > MOST_ERRORS * 500
-    # Samples wait, too, and the longer it took the more of them. Errors that were not let go of would
-    # more than double it.
+    # Samples wait, too, and the longer it took the more of them. Errors that were not let go of
+    # would more than double it.
     assert footprints[1] < 1.5 * footprints[0]
     return failed
 

@@ -12,8 +12,8 @@ use prost::Message;
 use serde_json::json;
 
 /// The trace of W3C Trace Context's own example, and the span in it that asks.
-const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-const ASKING: &str = "00f067aa0ba902b7";
+const TRACE: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
+const ASKING: u128 = 0x00f0_67aa_0ba9_02b7;
 
 /// A server that has its traces collected, and its first token.
 async fn traced(endpoint: &str, more: &[(&str, &str)]) -> (tempfile::TempDir, Program, String) {
@@ -35,7 +35,7 @@ async fn traced(endpoint: &str, more: &[(&str, &str)]) -> (tempfile::TempDir, Pr
 /// Asks for the viewer's name as part of a trace.
 async fn ask(server: &Program, token: &str, flags: &str) {
     let request = server.client().post(server.url("/graphql")).bearer_auth(token);
-    let request = request.header("traceparent", format!("00-{TRACE}-{ASKING}-{flags}"));
+    let request = request.header("traceparent", format!("00-{TRACE:032x}-{ASKING:016x}-{flags}"));
     let answer = request.json(&json!({ "query": "{ viewer { user { name } } }" })).send().await.unwrap();
     let answer: serde_json::Value = answer.json().await.unwrap();
     assert_eq!(answer["data"]["viewer"]["user"]["name"], "admin");
@@ -64,8 +64,8 @@ fn text(attributes: &[KeyValue], name: &str) -> Option<String> {
     })
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
 /// A request that is part of a trace is a span of it, and what it reads are spans below.
@@ -79,8 +79,8 @@ async fn a_request_is_a_span_of_the_trace_it_belongs_to() {
 
     let (resource, spans) = told(collector.received());
     assert_eq!(text(&resource, "service.name").as_deref(), Some("galvo"));
-    let of_trace: Vec<&Span> = spans.iter().filter(|span| hex(&span.trace_id) == TRACE).collect();
-    let asked: Vec<&&Span> = of_trace.iter().filter(|span| hex(&span.parent_span_id) == ASKING).collect();
+    let of_trace: Vec<&Span> = spans.iter().filter(|span| number(&span.trace_id) == TRACE).collect();
+    let asked: Vec<&&Span> = of_trace.iter().filter(|span| number(&span.parent_span_id) == ASKING).collect();
     let [request] = *asked else { panic!("{spans:?}") };
     assert_eq!(request.name, "POST /graphql");
     assert_eq!(request.kind(), SpanKind::Server);
@@ -122,7 +122,7 @@ async fn the_usual_variables_are_read() {
     // Of the two requests the one was kept whose trace is.
     let requests = spans.iter().filter(|span| span.name == "POST /graphql");
     assert_eq!(requests.count(), 1);
-    assert!(spans.iter().all(|span| hex(&span.trace_id) == TRACE), "{spans:?}");
+    assert!(spans.iter().all(|span| number(&span.trace_id) == TRACE), "{spans:?}");
 }
 
 /// A collector that is away, or does not answer, is no reason to answer nobody, nor to end late.
