@@ -36,12 +36,16 @@ class Wire:
     def cut(self):
         """Ends every connection without a word."""
         self.cuts += bool(self._open)
-        for end in list(self._open):
-            _end(end)
+        self._end_all()
 
     def close(self):
+        """Passes nothing on any more, which is no cut."""
         self._listener.close()
-        self.cut()
+        self._end_all()
+
+    def _end_all(self):
+        for end in list(self._open):
+            _end(end)
 
 
 def _end(end):
