@@ -213,6 +213,26 @@ async fn what_is_no_report_or_too_much_is_refused() {
 }
 
 #[tokio::test]
+async fn a_report_of_another_account_is_shown_as_one_that_never_was() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let theirs = bob.stored_report("public", "theirs.html", HTML).await;
+    assert_eq!(show(&bob, &theirs).await.status(), 200);
+    let answered = async |id: &str| {
+        let answer = show(&ada, id).await;
+        (answer.status(), answer.text().await.unwrap().replace(id, "<ID>"))
+    };
+    let found = answered(&theirs).await;
+    assert_eq!(found.0, 404);
+    // With another character at its end it is nobody's.
+    let mut nobodys = theirs.clone();
+    let last = nobodys.pop().unwrap();
+    nobodys.push(if last == '0' { '1' } else { '0' });
+    assert_eq!(found, answered(&nobodys).await);
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn reports_are_kept_as_long_as_profiles() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
