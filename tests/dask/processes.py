@@ -37,6 +37,20 @@ def exit_code(code, log):
     return code
 
 
+def run_to_end(arguments, directory, settings):
+    """What a Python that uses Dask prints, which has to end well."""
+    done = subprocess.run(
+        arguments,
+        env=dask_environment(directory, settings),
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert exit_code(done.returncode, done.stderr) == 0, done.stderr[-3000:]
+    return done.stdout
+
+
 class Process:
     """A child process in a process group of its own, with a log of what it prints."""
 

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import subprocess
 from pathlib import Path
 
 import dask
@@ -16,8 +15,7 @@ from processes import (
     REPOSITORY,
     WORKLOADS,
     DaskCluster,
-    dask_environment,
-    exit_code,
+    run_to_end,
     wait_until,
 )
 from stores import member
@@ -38,16 +36,7 @@ def run_as_script(python, examples, directory, settings):
     script = directory / "examples.py"
     lines = "\n".join(examples).splitlines()
     script.write_text(BEGINNING + "\n".join(f"    {line}" for line in lines), encoding="utf-8")
-    done = subprocess.run(
-        [python, script],
-        env=dask_environment(directory, settings),
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert exit_code(done.returncode, done.stderr) == 0, done.stderr[-3000:]
-    return done.stdout
+    return run_to_end([python, script], directory, settings)
 
 
 @pytest.mark.parametrize("python", ["newest"], indirect=True)

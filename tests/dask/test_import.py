@@ -12,7 +12,7 @@ import pytest
 from accounts import ERRORS, TASK_GROUPS, close_to, everything, moment, seconds
 from conftest import PYTHONS, settings_for
 from observed import EVENTS, LOGS, WORKERS
-from processes import REPOSITORY, WORKLOADS, dask_environment, exit_code, python_named
+from processes import REPOSITORY, WORKLOADS, dask_environment, python_named, run_to_end
 from stores import member
 
 DOCUMENT = (REPOSITORY / "docs" / "importing.md").read_text(encoding="utf-8")
@@ -40,14 +40,7 @@ class Artefacts:
         self.directory = directory
         self.python = python_named(role.upper())
         self.galvo = member(galvo, f"import-{role}")
-        made = subprocess.run(
-            [self.python, WORKLOADS / "artefacts.py", directory],
-            env=dask_environment(directory, {}),
-            capture_output=True,
-            text=True,
-            timeout=180,
-        )
-        assert exit_code(made.returncode, made.stderr) == 0, made.stderr[-3000:]
+        run_to_end([self.python, WORKLOADS / "artefacts.py", directory], directory, {})
         self.told = json.loads((directory / "told.json").read_text())
 
     def run(self, *arguments, python=None):
@@ -321,15 +314,8 @@ def test_what_is_years_old(artefacts):
 def test_files_that_are_not_as_they_should_be(artefacts, seed):
     """Whatever stands in them is refused as a file, or is a report that the server takes."""
     settings = settings_for(artefacts.galvo.address, artefacts.galvo.token)
-    done = subprocess.run(
-        [artefacts.python, WORKLOADS / "mutants.py", artefacts.directory, "40", str(seed)],
-        env=dask_environment(artefacts.directory, settings),
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout)
+    arguments = [artefacts.python, WORKLOADS / "mutants.py", artefacts.directory, "40", str(seed)]
+    told = json.loads(run_to_end(arguments, artefacts.directory, settings))
     assert told["wrong"] == []
     assert told["imported"] > 20
     assert told["imported"] + len(told["refused"]) == 80
@@ -346,14 +332,8 @@ def test_examples_of_the_documentation(artefacts):
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     (example,) = re.findall(r"^```python\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
     settings = settings_for(artefacts.galvo.address, artefacts.galvo.token)
-    printed = subprocess.run(
-        [artefacts.python, "-c", "import galvo\n" + example],
-        env=dask_environment(artefacts.directory, settings),
-        cwd=artefacts.directory,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    program = [artefacts.python, "-c", "import galvo\n" + example]
+    printed = run_to_end(program, artefacts.directory, settings)
     assert re.match(r"\d+ \{'environments': 1, 'workers': 2, ", printed)
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", DOCUMENT):
         assert (REPOSITORY / "docs" / link).exists(), link

@@ -65,6 +65,16 @@ impl Program {
         Self { child, output, address }
     }
 
+    /// The token it prints where its store was empty.
+    pub async fn bootstrap_token(&mut self) -> String {
+        loop {
+            let line = self.output.next_line().await.unwrap().expect("it prints a token");
+            if let Some(token) = line.strip_prefix("token:") {
+                return token.split_whitespace().next().unwrap().to_owned();
+            }
+        }
+    }
+
     /// The address of a path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {

@@ -1,4 +1,4 @@
-//! Those whom alerts are told: a server that takes HTTP requests, and one that takes e-mails.
+//! Those whom the server tells of alerts and traces: one that takes HTTP requests, and one that takes e-mails.
 
 use std::{
     collections::VecDeque,

@@ -91,12 +91,7 @@ async fn memory_stays_bounded_whatever_is_refused() {
     let mut program =
         Program::serve(&database, "127.0.0.1:0", &["--bootstrap", "--query-cost-per-minute", "1000000000"])
             .await;
-    let token = loop {
-        let line = program.output.next_line().await.unwrap().unwrap();
-        if let Some(rest) = line.strip_prefix("token:") {
-            break rest.split_whitespace().next().unwrap().to_owned();
-        }
-    };
+    let token = program.bootstrap_token().await;
     let (client, requests) = (program.client(), hostile_requests());
     let round = async || {
         let answers = futures::stream::iter(&requests).map(|request| {

@@ -137,17 +137,14 @@ const ROUTES: [(&str, Guard); 60] = [
 ];
 
 /// Addresses that are in no description, as those of pages.
-const UNDESCRIBED: [(&str, Guard); 15] = [
+const UNDESCRIBED: [(&str, Guard); 12] = [
     ("/", Guard::NoAccountData),
     ("/activate-token", Guard::NoAccountData),
     ("/api/v1/openapi.json", Guard::NoAccountData),
     ("/clusters/{id}", Guard::Case),
     ("/graphql", Guard::Case),
     ("/graphql/assets/{name}", Guard::NoAccountData),
-    ("/healthz", Guard::NoAccountData),
-    ("/metrics", Guard::NoAccountData),
     ("/password", Guard::NoAccountData),
-    ("/readyz", Guard::NoAccountData),
     ("/reports/{id}", Guard::Case),
     ("/sign-in", Guard::NoAccountData),
     ("/sign-in/oidc", Guard::NoAccountData),
@@ -236,6 +233,7 @@ async fn every_root_field_node_and_route_has_a_case() {
         .split(".route(")
         .skip(1)
         .map(|rest| rest.split(',').next().unwrap().trim_matches('"'))
+        .filter(|path| openapi["paths"].get(path).is_none())
         .collect();
     assert_eq!(undescribed, UNDESCRIBED.iter().map(|(path, _)| *path).collect());
 }

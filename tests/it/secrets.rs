@@ -37,12 +37,7 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
     ];
     command.stderr(Stdio::from(fs::File::create(&log).unwrap())).envs(settings);
     let mut server = Program::spawn(&mut command).await;
-    let token = loop {
-        let line = server.output.next_line().await.unwrap().unwrap();
-        if let Some(token) = line.strip_prefix("token:") {
-            break token.split_whitespace().next().unwrap().to_owned();
-        }
-    };
+    let token = server.bootstrap_token().await;
     let (client, graphql) = (server.client(), server.url("/graphql"));
     let ask = async |credentials: &str, query: &str, variables: Value| -> String {
         let body = json!({ "query": query, "variables": variables });

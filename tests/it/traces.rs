@@ -23,12 +23,7 @@ async fn traced(endpoint: &str, more: &[(&str, &str)]) -> (tempfile::TempDir, Pr
     let mut command = Program::command(&arguments);
     command.stderr(Stdio::null()).env("GALVO_TRACES_ENDPOINT", endpoint).envs(more.iter().copied());
     let mut server = Program::spawn(&mut command).await;
-    let token = loop {
-        let line = server.output.next_line().await.unwrap().unwrap();
-        if let Some(token) = line.strip_prefix("token:") {
-            break token.split_whitespace().next().unwrap().to_owned();
-        }
-    };
+    let token = server.bootstrap_token().await;
     (directory, server, token)
 }
 

@@ -4,6 +4,7 @@ use clap::Args;
 use url::Url;
 
 use super::Problems;
+use crate::domain::http_address::is_http_address;
 
 /// What `serve` takes of it, as it came.
 #[derive(Clone, Debug, Args)]
@@ -26,14 +27,9 @@ impl TracesArgs {
     pub(super) fn read(&self, problems: &mut Problems) -> Option<TracesConfig> {
         let text = self.traces_endpoint.as_deref()?;
         // What is wrong is not repeated: it may hold a password.
-        let endpoint = Url::parse(text).ok().filter(|url| {
-            matches!(url.scheme(), "http" | "https")
-                && url.has_host()
-                && url.query().is_none()
-                && url.fragment().is_none()
-                && url.username().is_empty()
-                && url.password().is_none()
-        });
+        let endpoint = Url::parse(text)
+            .ok()
+            .filter(|url| is_http_address(url) && url.query().is_none() && url.fragment().is_none());
         if endpoint.is_none() {
             problems.add("traces-endpoint", &"must be an address as http://collector:4318, without a query");
         }

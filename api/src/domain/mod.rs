@@ -21,6 +21,7 @@ pub mod fingerprint;
 pub mod flag;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+pub(crate) mod http_address;
 pub mod idle_policy;
 pub mod idleness;
 pub mod json;

@@ -104,19 +104,15 @@ pub(crate) fn follow(span: &Span, request: &Request) {
     if span.set_parent(context).is_err() {
         return;
     }
-    let method = request.method().as_str().to_owned();
-    let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
-    span.record("otel.kind", "server");
-    match route {
-        Some(route) => {
-            span.record("otel.name", format_args!("{method} {route}").to_string());
-            span.set_attribute("http.route", route);
-        }
-        None => {
-            span.record("otel.name", method.as_str());
-        }
+    let method = request.method().as_str();
+    let mut name = method.to_owned();
+    if let Some(route) = request.extensions().get::<MatchedPath>() {
+        name = format!("{method} {}", route.as_str());
+        span.set_attribute("http.route", route.as_str().to_owned());
     }
-    span.set_attribute("http.request.method", method);
+    span.record("otel.kind", "server");
+    span.record("otel.name", name);
+    span.set_attribute("http.request.method", method.to_owned());
 }
 
 /// Says how the request was answered.

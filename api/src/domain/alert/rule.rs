@@ -12,7 +12,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::domain::{cost::Currency, tag::MAX_PATTERNS};
+use crate::domain::{cost::Currency, http_address::is_http_address, tag::MAX_PATTERNS};
 
 /// Rules of one account at the most: each is asked for again and again.
 pub const MAX_RULES: u64 = 50;
@@ -215,11 +215,7 @@ impl Channels {
 }
 
 fn is_webhook(address: &str) -> bool {
-    let is_one = |url: Url| {
-        let nobody = url.username().is_empty() && url.password().is_none();
-        ["http", "https"].contains(&url.scheme()) && url.has_host() && nobody
-    };
-    address.len() <= MAX_ADDRESS && address.parse::<Url>().is_ok_and(is_one)
+    address.len() <= MAX_ADDRESS && address.parse::<Url>().is_ok_and(|url| is_http_address(&url))
 }
 
 fn is_email(address: &str) -> bool {
