@@ -2,11 +2,6 @@
 
 use std::collections::HashMap;
 
-use async_graphql_parser::{
-    parse_schema,
-    types::{BaseType, TypeDefinition, TypeKind, TypeSystemDefinition},
-};
-use galvo::graphql::Schema;
 use harness::{
     Member, ReportBuilder, TestApp, computation, error, event, log_line, span, task_group, threads, usage,
     uuid, worker,
@@ -20,56 +15,17 @@ use proptest::{
 use reqwest::{Method, header};
 use serde_json::{Value, json, value::RawValue};
 
-/// The types of the schema by their names.
-struct Types(HashMap<String, TypeDefinition>);
+use crate::sdl::{Sdl, innermost, required};
 
-impl Types {
-    fn new() -> Self {
-        let document = parse_schema(Schema::build().sdl()).unwrap();
-        let types = document.definitions.into_iter().filter_map(|definition| match definition {
-            TypeSystemDefinition::Type(ty) => Some((ty.node.name.node.to_string(), ty.node)),
-            _ => None,
-        });
-        Self(types.collect())
-    }
-
-    /// The fields of a type that can be asked for without arguments, each with the type of what is in it.
-    fn fields(&self, name: &str) -> Vec<(String, String)> {
-        let fields = match self.0.get(name).map(|ty| &ty.kind) {
-            Some(TypeKind::Object(object)) => &object.fields,
-            Some(TypeKind::Interface(interface)) => &interface.fields,
-            _ => return Vec::new(),
-        };
-        let optional = fields.iter().filter(|field| {
-            let mut arguments = field.node.arguments.iter();
-            arguments.all(|argument| argument.node.ty.node.nullable || argument.node.default_value.is_some())
-        });
-        optional
-            .map(|field| (field.node.name.node.to_string(), innermost(&field.node.ty.node.base)))
-            .collect()
-    }
-
-    fn is_composite(&self, name: &str) -> bool {
-        let kind = self.0.get(name).map(|ty| &ty.kind);
-        matches!(kind, Some(TypeKind::Object(_) | TypeKind::Interface(_) | TypeKind::Union(_)))
-    }
-
-    fn implements_node(&self, name: &str) -> bool {
-        let Some(TypeKind::Object(object)) = self.0.get(name).map(|ty| &ty.kind) else { return false };
-        object.implements.iter().any(|interface| interface.node == "Node")
-    }
-}
-
-fn innermost(ty: &BaseType) -> String {
-    match ty {
-        BaseType::Named(name) => name.to_string(),
-        BaseType::List(item) => innermost(&item.base),
-    }
+/// The fields of a type that can be asked for without arguments, each with the type of what is in it.
+fn bare_fields<'a>(sdl: &'a Sdl, of: &str) -> Vec<(&'a str, &'a str)> {
+    let fields = sdl.fields(of).filter(|field| required(field).next().is_none());
+    fields.map(|field| (field.name.node.as_str(), innermost(&field.ty.node))).collect()
 }
 
 /// Makes selections of what chance says.
 struct Selections<'a> {
-    types: &'a Types,
+    sdl: &'a Sdl,
     choices: Vec<usize>,
 }
 
@@ -90,7 +46,7 @@ impl Selections<'_> {
                 1 => format!(" called: __typename{directive}"),
                 2 if depth > 0 => format!(" ...{directive} {{{} }}", self.of(name, depth - 1)),
                 3 if depth > 0 => format!(" ... on {name}{directive} {{{} }}", self.of(name, depth - 1)),
-                4 if self.types.implements_node(name) => {
+                4 if self.sdl.implements_node(name) => {
                     format!(" ... on Node{directive} {{ id other: id }}")
                 }
                 _ => self.field(name, depth, directive),
@@ -102,18 +58,18 @@ impl Selections<'_> {
     }
 
     fn field(&mut self, name: &str, depth: usize, directive: &str) -> String {
-        let mut fields = self.types.fields(name);
+        let mut fields = bare_fields(self.sdl, name);
         // Whole lists of lists cost more than one query may.
         fields.retain(|(_, ty)| {
-            !self.types.is_composite(ty) || (depth > 0 && !ty.ends_with("Connection") && *ty != "Account")
+            !self.sdl.is_composite(ty) || (depth > 0 && !ty.ends_with("Connection") && *ty != "Account")
         });
         if fields.is_empty() {
             return " __typename".to_owned();
         }
         let (field, ty) = fields.swap_remove(self.choose(fields.len()));
         let alias = if self.choose(4) == 0 { format!("my_{field}: ") } else { String::new() };
-        let inside = if self.types.is_composite(&ty) {
-            format!(" {{{} }}", self.of(&ty, depth - 1))
+        let inside = if self.sdl.is_composite(ty) {
+            format!(" {{{} }}", self.of(ty, depth - 1))
         } else {
             String::new()
         };
@@ -196,7 +152,7 @@ async fn things_in_lists_are_written_as_they_are_alone() {
         ("Worker", format!("cluster(id: \"{number}\") {{ list: id "), "workers", "cluster"),
         ("Span", format!("cluster(id: \"{number}\") {{ list: id "), "spans", "cluster"),
     ];
-    let types = Types::new();
+    let sdl = Sdl::read();
     let (mut runner, choices) = (TestRunner::deterministic(), vec(any::<u16>(), 0..120));
     let mut compared = 0;
     for (noun, open, list, path) in lists {
@@ -209,7 +165,7 @@ async fn things_in_lists_are_written_as_they_are_alone() {
         for _ in 0..40 {
             let choices = choices.new_tree(&mut runner).unwrap().current();
             let choices = choices.into_iter().map(usize::from).collect();
-            let selection = Selections { types: &types, choices }.of(noun, 3);
+            let selection = Selections { sdl: &sdl, choices }.of(noun, 3);
             let alone: Vec<String> = ids
                 .iter()
                 .enumerate()
@@ -263,7 +219,7 @@ async fn no_field_of_a_list_costs_statements_by_its_rows() {
     }
     app.run_jobs().await;
     app.fold_usage().await;
-    let types = Types::new();
+    let sdl = Sdl::read();
     let of_cluster =
         |list: &str| format!("cluster(id: \"{number}\") {{ {list}(first: N) {{ nodes {{ FIELD }} }} }}");
     let of_account =
@@ -286,8 +242,8 @@ async fn no_field_of_a_list_costs_statements_by_its_rows() {
         ("LogLine", of_cluster("logs")),
     ];
     for (noun, list) in lists {
-        for (field, ty) in types.fields(noun) {
-            let inside = if types.is_composite(&ty) { " { __typename }" } else { "" };
+        for (field, ty) in bare_fields(&sdl, noun) {
+            let inside = if sdl.is_composite(ty) { " { __typename }" } else { "" };
             let mut costs = Vec::new();
             for rows in ["1", "5"] {
                 let query = list.replace('N', rows).replace("FIELD", &format!("{field}{inside}"));
@@ -296,7 +252,7 @@ async fn no_field_of_a_list_costs_statements_by_its_rows() {
                 costs.push(app.statements() - before);
             }
             // Profiles are merged one after the other, and bounded by their windows.
-            let bounded = (noun, field.as_str()) == ("Cluster", "profile");
+            let bounded = (noun, field) == ("Cluster", "profile");
             assert!(bounded || costs[1] <= costs[0] + 1, "{noun}.{field}: {costs:?}");
         }
     }

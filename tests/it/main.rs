@@ -68,6 +68,7 @@ mod report;
 mod retention;
 mod role;
 mod schema;
+mod sdl;
 mod secrets;
 mod series;
 mod session;

@@ -2,10 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use async_graphql_parser::{
-    parse_schema,
-    types::{TypeKind, TypeSystemDefinition},
-};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use harness::{
     Member, ReportBuilder, TestApp, computation, error, event, log_line, span, task_group, threads, usage,
@@ -13,6 +9,8 @@ use harness::{
 };
 use sea_orm::{ConnectionTrait, DatabaseBackend};
 use serde_json::{Value, json};
+
+use crate::sdl::{Sdl, innermost};
 
 /// The cluster with a number, which has some of its values in common with others, and differs in others.
 async fn cluster(app: &TestApp, member: &Member, number: i32) {
@@ -520,16 +518,13 @@ impl List {
 
 #[test]
 fn every_list_of_the_schema_is_walked_through() {
-    let mut fields = BTreeSet::new();
-    for definition in parse_schema(galvo::graphql::Schema::build().sdl()).unwrap().definitions {
-        let TypeSystemDefinition::Type(definition) = definition else { continue };
-        let TypeKind::Object(object) = &definition.node.kind else { continue };
-        for field in &object.fields {
-            if field.node.ty.node.to_string().trim_end_matches('!').ends_with("Connection") {
-                fields.insert(format!("{}.{}", definition.node.name.node, field.node.name.node));
-            }
-        }
-    }
+    let sdl = Sdl::read();
+    let lists = sdl.objects().flat_map(|(of, object)| {
+        let lists =
+            object.fields.iter().filter(|field| innermost(&field.node.ty.node).ends_with("Connection"));
+        lists.map(move |field| format!("{of}.{}", field.node.name.node))
+    });
+    let fields: BTreeSet<String> = lists.collect();
     let cases = LISTS.iter().map(|(field, ..)| *field).chain(DERIVED).map(str::to_owned);
     assert_eq!(cases.collect::<BTreeSet<_>>(), fields);
 }

@@ -3,10 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use async_graphql_parser::{
-    parse_schema,
-    types::{TypeKind, TypeSystemDefinition},
-};
 use entity::{api_token::Scope, membership::Role};
 use galvo::domain::access::{Grant, InvitationWish};
 use harness::{
@@ -14,6 +10,8 @@ use harness::{
 };
 use reqwest::{Method, header};
 use serde_json::{Value, json};
+
+use crate::sdl::Sdl;
 
 const ROLES: [(Role, &str); 5] = [
     (Role::Owner, "owner"),
@@ -222,15 +220,8 @@ enum Sent {
 
 #[test]
 fn every_mutation_and_route_has_a_row() {
-    let mut mutations = BTreeSet::new();
-    for definition in parse_schema(galvo::graphql::Schema::build().sdl()).unwrap().definitions {
-        let TypeSystemDefinition::Type(definition) = definition else { continue };
-        if let (TypeKind::Object(object), "Mutation") =
-            (&definition.node.kind, definition.node.name.node.as_str())
-        {
-            mutations.extend(object.fields.iter().map(|field| field.node.name.node.to_string()));
-        }
-    }
+    let sdl = Sdl::read();
+    let mutations = sdl.fields("Mutation").map(|field| field.name.node.to_string()).collect();
     let rows: BTreeSet<String> = MUTATIONS.iter().map(|(name, ..)| (*name).to_owned()).collect();
     assert_eq!(rows, mutations);
 
