@@ -1,5 +1,7 @@
 //! What `coiled.analytics` lists, and how it closes clusters: the requests of the client, with values worked out by hand.
 
+use std::time::Duration;
+
 use entity::{api_token::Scope, membership::Role};
 use harness::{
     Member, ReportBuilder, TestApp, code, code_frame, computation, error, event, span, task_group, usage,
@@ -199,8 +201,56 @@ async fn clusters_are_found_by_age_and_user_and_paged_to_the_end() {
         assert_eq!(ids(&json!(found)), newest_first[..rows], "{since}");
     }
     let before = app.statements();
-    list(&ada, &format!("{path}?limit=100&offset=100&since=604800")).await;
+    list(&ada, &format!("{path}?limit=100&offset=200&since=604800")).await;
     assert_eq!(app.statements() - before, 5, "the token, the page, its users, what they used, and the rates");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn the_next_page_is_read_while_one_is_looked_at() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let named = |number: i32| told(&format!("Scheduler-{number}"), 10, None, 1, 1);
+    for number in 0..5 {
+        ada.reported(&named(number).build()).await;
+        bob.reported(&named(number).build()).await;
+    }
+    let page = async |member: &Member, offset: usize| {
+        let path = format!("/api/v2/analytics/{}/clusters/list?limit=2&offset={offset}", member.slug());
+        list(member, &path).await
+    };
+    let whole = list(&ada, "/api/v2/analytics/ada/clusters/list").await;
+    let rows = |from: usize, to: usize| json!(whole.as_array().unwrap()[from..to]);
+    let mut sent = app.statements();
+    let mut reads = async |offset: usize, expected: Value, statements: u64| {
+        assert_eq!(page(&ada, offset).await, expected, "{offset}");
+        sent += statements;
+        // The one that is read ahead may still be.
+        while app.statements() < sent {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(app.statements(), sent, "{offset}");
+    };
+    // The token, and twice a page, its users, what they used, and the rates.
+    reads(0, rows(0, 2), 9).await;
+    // The token, and the page behind.
+    reads(2, rows(2, 4), 5).await;
+    // The page is there, and was not full: there is none behind it.
+    reads(4, rows(4, 5), 1).await;
+    // The token, an empty page, and the rates.
+    reads(5, json!([]), 3).await;
+
+    // Of the same place in another account nothing was read.
+    reads(0, rows(0, 2), 9).await;
+    let of_bob = page(&bob, 2).await;
+    assert_eq!(of_bob.as_array().unwrap().len(), 2);
+    assert!(ids(&of_bob).iter().all(|id| !ids(&whole).contains(id)), "{of_bob}");
+
+    // What was read ahead is not shown for long.
+    let changed = whole[2]["scheduler_id"].as_str().unwrap();
+    ada.reported(&told(changed, 11, None, 1, 1).with("/cluster/name", "renamed").build()).await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(page(&ada, 2).await[0]["name"], "renamed");
     app.stop().await;
 }
 

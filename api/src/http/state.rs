@@ -8,7 +8,7 @@ use futures::FutureExt;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use tokio::sync::Semaphore;
 
-use super::{budget::Budget, cookie::Cookies, credentials::Credentials, problem::Problem};
+use super::{budget::Budget, coiled::Ahead, cookie::Cookies, credentials::Credentials, problem::Problem};
 use crate::{
     app::{ClientSpans, Reports, SignIns},
     auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
@@ -64,6 +64,7 @@ pub struct Parts {
     pub(super) draining: Draining,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
+    pub(super) clusters_ahead: Ahead,
     pub(super) report_quota: DefaultKeyedRateLimiter<LimitKey>,
     pub(super) reports_under_way: Semaphore,
     pub(super) reporters_signing_in: Semaphore,
@@ -121,6 +122,7 @@ impl AppState {
             guard,
             schema,
             exports,
+            clusters_ahead: Ahead::new(config.query_timeout),
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
             query_budget: Budget::of_queries(
                 config.query_cost_per_minute,

@@ -185,7 +185,7 @@ pub struct PageRequest {
 }
 
 /// So many rows of an ordered list, behind so many others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slice {
     /// How many rows lie in front.
     pub offset: u64,

@@ -9,10 +9,11 @@ use entity::{
     ids::UserId,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
 
 use super::{
+    ahead::Wanted,
     asked::{Answer, Asked, Refusals, iso, no_cluster},
     paging,
 };
@@ -26,7 +27,7 @@ use crate::{
         body::{self, Limits},
         problem::{ErrorBody, Problem},
     },
-    store::{AccountStore, ClusterFilter, Wish},
+    store::{AccountStore, ClusterFilter, StoreError, Wish, page::Slice},
 };
 
 /// Values of a row.
@@ -139,13 +140,34 @@ pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
         .answer(async |asked| {
             let slice = paging::slice(asked)?;
             let started_in = (asked.since()?, None);
-            let filter =
-                ClusterFilter { users: asked.users().await?, started_in, ..ClusterFilter::default() };
-            let (rows, rates) =
-                tokio::try_join!(asked.store.cluster_slice(&filter, slice), asked.store.cost_rates())?;
-            Ok(Answer::slice(in_words(&asked.store, rows, &RateCard::new(rates)).await?, VALUES, slice))
+            let users = asked.users().await?;
+            let filter = ClusterFilter { users: users.clone(), started_in, ..ClusterFilter::default() };
+            let account = asked.viewer.account_id();
+            let wanted = Wanted { account, users, since: asked.parameter("since"), slice };
+            let page = match asked.state.clusters_ahead.take(&wanted).await {
+                Some(page) => page,
+                None => page_of(asked.store.clone(), filter.clone(), slice).await?,
+            };
+            if let Some(slice) = paging::behind(slice).filter(|_| page.rows == slice.limit) {
+                let next = page_of(asked.store.clone(), filter, slice);
+                asked.state.clusters_ahead.begin(Wanted { slice, ..wanted }, next);
+            }
+            Ok(Answer { cost: VALUES * page.rows + paging::cost(slice), body: page.json })
         })
         .await
+}
+
+/// A page of clusters, as it is sent.
+pub(super) struct Page {
+    rows: u64,
+    json: Box<RawValue>,
+}
+
+async fn page_of(store: AccountStore, filter: ClusterFilter, slice: Slice) -> Result<Page, Problem> {
+    let (rows, rates) = tokio::try_join!(store.cluster_slice(&filter, slice), store.cost_rates())?;
+    let rows = in_words(&store, rows, &RateCard::new(rates)).await?;
+    let json = serde_json::value::to_raw_value(&rows).map_err(|error| StoreError::damaged(&error))?;
+    Ok(Page { rows: rows.len() as u64, json })
 }
 
 /// Clusters as the client's users see them.

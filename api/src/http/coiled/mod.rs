@@ -4,6 +4,7 @@
 //! answer in the words that the client knows.
 
 mod account;
+mod ahead;
 mod asked;
 mod cluster;
 mod cluster_view;
@@ -20,6 +21,8 @@ mod performance_report;
 mod user;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
+
+pub(super) use ahead::Ahead;
 
 use super::state::AppState;
 

@@ -23,6 +23,12 @@ pub(super) fn slice(asked: &Asked) -> Result<Slice, Problem> {
     })
 }
 
+/// The slice that the client asks for after a full one, if there may be one.
+pub(super) fn behind(slice: Slice) -> Option<Slice> {
+    let offset = slice.offset + slice.limit;
+    (offset <= MAX_OFFSET).then_some(Slice { offset, ..slice })
+}
+
 /// What it costs to count the rows in front of a slice, in points.
 pub(super) fn cost(slice: Slice) -> u64 {
     slice.offset / COUNTED_FOR_A_POINT
