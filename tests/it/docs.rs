@@ -137,8 +137,9 @@ fn every_line_of_the_threat_model_has_a_test() {
     let mut lines = 0;
     for line in model.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what ")) {
         let test = line.trim_end_matches(" |").rsplit("| ").next().unwrap().trim_matches('`');
-        let (file, name) = test.split_once("::").unwrap_or_else(|| panic!("no test: {line}"));
-        let source = fs::read_to_string(directory.join(file).with_extension("rs")).unwrap_or_default();
+        let (module, name) = test.rsplit_once("::").unwrap_or_else(|| panic!("no test: {line}"));
+        let file = directory.join(module.replace("::", "/")).with_extension("rs");
+        let source = fs::read_to_string(file).unwrap_or_default();
         assert!(source.contains(&format!("\nasync fn {name}()")), "there is no test {test}");
         lines += 1;
     }
