@@ -133,8 +133,9 @@ def clean_environment():
 class GalvoServer:
     """``galvo serve`` on a store of its own. It keeps its port when it is started again."""
 
-    def __init__(self, processes, database_url=None):
+    def __init__(self, processes, database_url=None, settings=None):
         self._processes = processes
+        self._settings = settings or {}
         self.store = processes.directory / "galvo.db"
         self.database_url = database_url or f"sqlite://{self.store}?mode=rwc"
         self.port = 0
@@ -145,7 +146,8 @@ class GalvoServer:
         binary = os.environ.get("GALVO_BIN", REPOSITORY / "target/debug/galvo")
         arguments = [binary, "serve", "--bootstrap", "--listen", f"127.0.0.1:{self.port}"]
         arguments += ["--min-report-interval", "0.5"]
-        environment = {**clean_environment(), "GALVO_DATABASE_URL": self.database_url}
+        environment = {**clean_environment(), **self._settings}
+        environment["GALVO_DATABASE_URL"] = self.database_url
         if not self.database_url.startswith("sqlite:"):  # which has a key file beside it
             environment["GALVO_SECRET_KEY"] = "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU"
         self.process = self._processes.start("galvo", arguments, environment)

@@ -233,8 +233,8 @@ async fn the_next_page_is_read_while_one_is_looked_at() {
     };
     // The token, and twice a page, its users, what they used, and the rates.
     reads(0, rows(0, 2), 9).await;
-    // The token, and the page behind.
-    reads(2, rows(2, 4), 5).await;
+    // The token, the page behind, and three empty ones, each with the rates.
+    reads(2, rows(2, 4), 11).await;
     // The page is there, and was not full: there is none behind it.
     reads(4, rows(4, 5), 1).await;
     // The token, an empty page, and the rates.

@@ -1,8 +1,9 @@
 //! Pages of clusters that are read before they are asked for.
 //!
 //! The client asks for one page after the other, until one is empty, and takes as long to read a page as making it takes.
-//! So whoever is shown a full page is about to ask for the next, which is made while they read: then a list takes as long as
-//! the slower of the two, and not as long as both.
+//! So whoever is shown a full page is about to ask for the next, which is made while they read. Whoever then asks for it
+//! walks through the list, and several behind it are made. So a list takes as long as the slower of the two, and not as
+//! long as both.
 
 use std::{
     num::NonZeroUsize,
@@ -21,7 +22,7 @@ use crate::{http::problem::Problem, store::page::Slice};
 const AT_MOST: Duration = Duration::from_secs(1);
 
 /// Pages that are kept at one time, of up to a megabyte: those that were begun last.
-const PAGES: NonZeroUsize = NonZeroUsize::new(16).expect("it is more than none");
+const PAGES: NonZeroUsize = NonZeroUsize::new(32).expect("it is more than none");
 
 /// What a page is about. Everybody in an account sees the same on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -33,6 +33,9 @@ use crate::{
 /// Values of a row.
 const VALUES: u64 = 40;
 
+/// Pages that are read ahead for who has asked for one that was: reading one takes longer than looking at it.
+const WHILE_WALKING: usize = 4;
+
 /// How large a body may be that says what is wanted of a cluster.
 const LIMITS: Limits = Limits { sent: 16 << 10, inflated: 16 << 10 };
 
@@ -144,13 +147,15 @@ pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
             let filter = ClusterFilter { users: users.clone(), started_in, ..ClusterFilter::default() };
             let account = asked.viewer.account_id();
             let wanted = Wanted { account, users, since: asked.parameter("since"), slice };
-            let page = match asked.state.clusters_ahead.take(&wanted).await {
-                Some(page) => page,
-                None => page_of(asked.store.clone(), filter.clone(), slice).await?,
+            let (page, ahead) = match asked.state.clusters_ahead.take(&wanted).await {
+                Some(page) => (page, WHILE_WALKING),
+                None => (page_of(asked.store.clone(), filter.clone(), slice).await?, 1),
             };
-            if let Some(slice) = paging::behind(slice).filter(|_| page.rows == slice.limit) {
-                let next = page_of(asked.store.clone(), filter, slice);
-                asked.state.clusters_ahead.begin(Wanted { slice, ..wanted }, next);
+            if page.rows == slice.limit {
+                for slice in paging::behind(slice).take(ahead) {
+                    let next = page_of(asked.store.clone(), filter.clone(), slice);
+                    asked.state.clusters_ahead.begin(Wanted { slice, ..wanted.clone() }, next);
+                }
             }
             Ok(Answer { cost: VALUES * page.rows + paging::cost(slice), body: page.json })
         })

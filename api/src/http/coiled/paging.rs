@@ -1,5 +1,7 @@
 //! Which rows of a list the client asks for: by how many lie in front, until it gets an empty page.
 
+use std::iter;
+
 use super::asked::Asked;
 use crate::{http::problem::Problem, store::page::Slice};
 
@@ -23,10 +25,13 @@ pub(super) fn slice(asked: &Asked) -> Result<Slice, Problem> {
     })
 }
 
-/// The slice that the client asks for after a full one, if there may be one.
-pub(super) fn behind(slice: Slice) -> Option<Slice> {
-    let offset = slice.offset + slice.limit;
-    (offset <= MAX_OFFSET).then_some(Slice { offset, ..slice })
+/// The slices that the client asks for after a full one, as long as they are full.
+pub(super) fn behind(slice: Slice) -> impl Iterator<Item = Slice> {
+    let next = |slice: &Slice| {
+        let offset = slice.offset + slice.limit;
+        (offset <= MAX_OFFSET).then_some(Slice { offset, ..*slice })
+    };
+    iter::successors(next(&slice), next)
 }
 
 /// What it costs to count the rows in front of a slice, in points.
