@@ -25,7 +25,7 @@ pub use issuer::{
 pub use program::Program;
 pub use receiver::{Answer, Mail, MailReceiver, Received, WebhookReceiver};
 pub use report::{
-    ReportBuilder, code, code_frame, computation, error, event, log_line, profile, sample, span, task_group,
-    threads, usage, uuid, worker,
+    ReportBuilder, STARTED_AT, code, code_frame, computation, error, event, log_line, profile, sample, span,
+    task_group, threads, usage, uuid, worker,
 };
 pub use socket::{Heard, Socket};

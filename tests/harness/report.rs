@@ -4,7 +4,7 @@ use galvo::domain::bounded::Digest;
 use serde_json::{Value, json};
 
 /// When all schedulers of the tests started: 2026-11-20T11:00:00Z.
-const STARTED_AT: f64 = 1_795_172_400.0;
+pub const STARTED_AT: f64 = 1_795_172_400.0;
 
 /// A UUID that is its number.
 #[must_use]

@@ -1,13 +1,12 @@
 //! Answers to questions about clusters: what reports tell, worked out by hand.
 
-use harness::{Member, ReportBuilder, TestApp, computation, error, sample, task_group, usage, uuid, worker};
+use harness::{
+    Member, ReportBuilder, STARTED_AT, TestApp, computation, error, sample, task_group, usage, uuid, worker,
+};
 use serde_json::{Value, json};
 
 const ANSWER: &str =
     "verdict headline value unit share confidence evidence { label value unit node { __typename id } }";
-
-/// When all schedulers of the tests started, an hour before the server's clock.
-const STARTED_AT: f64 = 1_795_172_400.0;
 
 /// A report that arrives 600 seconds after the start, by the scheduler's clock.
 fn report(sequence: i64) -> ReportBuilder {

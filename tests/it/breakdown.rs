@@ -1,13 +1,10 @@
 //! Fine performance metrics, profiles and series of a whole account: summed over clusters, users and spans, and checked
 //! against arithmetic by hand.
 
-use harness::{Member, ReportBuilder, TestApp, profile, sample, span, threads, usage, uuid};
+use harness::{Member, ReportBuilder, STARTED_AT, TestApp, profile, sample, span, threads, usage, uuid};
 use serde_json::{Value, json};
 
 use crate::span::nested;
-
-/// When all schedulers of the tests started.
-const STARTED_AT: f64 = 1_795_172_400.0;
 
 const ROWS: &str =
     "unit units clusters clustersWithoutMetrics clustersWithoutThreads total idleSeconds rowCount

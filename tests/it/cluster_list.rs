@@ -1,11 +1,8 @@
 //! Lists of clusters: which pass a filter, in what order, and what they come to.
 
-use harness::{Member, ReportBuilder, TestApp, usage, uuid};
+use harness::{Member, ReportBuilder, STARTED_AT, TestApp, usage, uuid};
 use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
-
-/// When the first of them started: 2026-11-20T11:00:00Z.
-const STARTED_AT: f64 = 1_795_172_400.0;
 
 const LIST: &str = "query($filter: ClusterFilter, $order: ClusterOrder! = { direction: ASC }) { viewer { account {
     clusters(filter: $filter, orderBy: $order, first: 100) { totalCount nodes { schedulerId }

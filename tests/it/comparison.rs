@@ -1,14 +1,11 @@
 //! Two pieces of work compared, and clusters with earlier runs: differences that add up, worked out by hand.
 
 use harness::{
-    Member, ReportBuilder, TestApp, code, code_frame, profile, span, threads, usage, uuid, worker,
+    Member, ReportBuilder, STARTED_AT, TestApp, code, code_frame, profile, span, threads, usage, uuid, worker,
 };
 use serde_json::{Value, json};
 
 use crate::{breakdown::small, span::nested};
-
-/// When all schedulers of the tests started, unless they say otherwise.
-const STARTED_AT: f64 = 1_795_172_400.0;
 
 /// Compares two clusters.
 async fn compare(member: &Member, [base, head]: [i64; 2], arguments: &str, fields: &str) -> Value {

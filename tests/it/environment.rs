@@ -1,9 +1,7 @@
 //! Environments: what processes run on, and where it differs.
 
-use harness::{ReportBuilder, TestApp, uuid, worker};
+use harness::{ReportBuilder, STARTED_AT, TestApp, uuid, worker};
 use serde_json::{Value, json};
-
-const STARTED_AT: f64 = 1_795_172_400.0;
 
 fn environment(number: u128, python: &str, packages: &Value) -> Value {
     json!({ "id": uuid(number), "python": python, "executable": "/usr/bin/python3", "os": "Linux",

@@ -1,9 +1,7 @@
 //! Errors that look alike are one group, on whatever cluster and in whatever order they are reported.
 
-use harness::{Member, ReportBuilder, TestApp, error, uuid};
+use harness::{Member, ReportBuilder, STARTED_AT, TestApp, error, uuid};
 use serde_json::{Value, json};
-
-const STARTED_AT: f64 = 1_795_172_400.0;
 
 const GROUPS: &str = "query($origin: ErrorOrigin, $first: Int, $after: String) { viewer { account {
     errorGroups(origin: $origin, first: $first, after: $after) { totalCount pageInfo { hasNextPage endCursor } nodes {

@@ -1,10 +1,8 @@
 //! What people say of groups of errors, and what of it still holds when an error happens again.
 
 use entity::api_token::Scope;
-use harness::{Member, ReportBuilder, TestApp, error};
+use harness::{Member, ReportBuilder, STARTED_AT, TestApp, error};
 use serde_json::{Value, json};
-
-const STARTED_AT: f64 = 1_795_172_400.0;
 
 const SET: &str = "mutation($group: ID!, $status: ErrorGroupVerdict!) { result: setErrorGroupStatus(group: $group, status: $status) {
     errorGroup { status statusChangedAt statusChangedBy { name } regressedAt } } }";

@@ -1,9 +1,9 @@
 //! What an idle timeout would have done: worked out by hand from histories, and by replaying the policy on them.
 
-use harness::{Member, ReportBuilder, TestApp, uuid};
+use harness::{Member, ReportBuilder, STARTED_AT, TestApp, uuid};
 use serde_json::{Value, json};
 
-use crate::life_cycle::{STARTED_AT, closing, server_time, told};
+use crate::life_cycle::{closing, server_time, told};
 
 const QUERY: &str =
     "query($timeout: Int!, $exempt: [TagPatternInput!]! = [], $in: TimeRange, $first: Int, $after: String) {

@@ -1,10 +1,10 @@
 //! What becomes of clusters that have nothing to do: marked, stopped, kept, left alone, and told why.
 
 use entity::api_token::Scope;
-use harness::{Member, ReportBuilder, TestApp, sample};
+use harness::{Member, ReportBuilder, STARTED_AT, TestApp, sample};
 use serde_json::{Value, json};
 
-use crate::life_cycle::{STARTED_AT, cluster, id_of, server_time, told};
+use crate::life_cycle::{cluster, id_of, server_time, told};
 
 /// Sets a policy.
 async fn policy(member: &Member, input: impl Into<Value>) {

@@ -16,7 +16,7 @@ use harness::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::sdl::Sdl;
+use crate::sdl::{Sdl, path};
 
 /// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`, in
 /// `what_people_write_and_decide_is_their_accounts_own`, in `what_is_noticed_and_told_is_the_accounts_own`, in
@@ -203,7 +203,7 @@ fn span_with_code() -> Value {
 #[tokio::test]
 async fn every_root_field_node_and_route_has_a_case() {
     let sdl = Sdl::read();
-    let of_root = |root| sdl.fields(root).map(move |field| format!("{root}.{}", field.name.node));
+    let of_root = |root| sdl.fields(root).map(move |field| path(root, field));
     let fields: BTreeSet<String> =
         ["Query", "Mutation", "Subscription"].into_iter().flat_map(of_root).collect();
     let nodes: BTreeSet<&str> =

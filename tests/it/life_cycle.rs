@@ -1,12 +1,9 @@
 //! What clusters are doing: histories with the states worked out by hand, on a clock that stands where the test sets it.
 
 use chrono::{DateTime, TimeDelta};
-use harness::{Member, Program, ReportBuilder, TestApp, computation, uuid};
+use harness::{Member, Program, ReportBuilder, STARTED_AT, TestApp, computation, uuid};
 use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
-
-/// When schedulers start, by their own clocks, which are an hour behind the server's.
-pub(crate) const STARTED_AT: f64 = 1_795_172_400.0;
 
 pub(crate) const STATES: [&str; 6] = ["STARTING", "RUNNING", "IDLE", "CLOSING", "CLOSED", "LOST"];
 

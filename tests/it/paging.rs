@@ -10,7 +10,7 @@ use harness::{
 use sea_orm::{ConnectionTrait, DatabaseBackend};
 use serde_json::{Value, json};
 
-use crate::sdl::{Sdl, innermost};
+use crate::sdl::{Sdl, innermost, path};
 
 /// The cluster with a number, which has some of its values in common with others, and differs in others.
 async fn cluster(app: &TestApp, member: &Member, number: i32) {
@@ -522,7 +522,7 @@ fn every_list_of_the_schema_is_walked_through() {
     let lists = sdl.objects().flat_map(|(of, object)| {
         let lists =
             object.fields.iter().filter(|field| innermost(&field.node.ty.node).ends_with("Connection"));
-        lists.map(move |field| format!("{of}.{}", field.node.name.node))
+        lists.map(move |field| path(of, &field.node))
     });
     let fields: BTreeSet<String> = lists.collect();
     let cases = LISTS.iter().map(|(field, ..)| *field).chain(DERIVED).map(str::to_owned);

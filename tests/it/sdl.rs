@@ -85,6 +85,11 @@ impl Sdl {
     }
 }
 
+/// A field's name with that of its type.
+pub(crate) fn path(of: &str, field: &FieldDefinition) -> String {
+    format!("{of}.{}", field.name.node)
+}
+
 /// The name of what is in lists of lists.
 pub(crate) fn innermost(ty: &Type) -> &str {
     match &ty.base {

@@ -1,9 +1,7 @@
 //! Workers, clients and the size of a cluster: who took part, and how it ended.
 
-use harness::{Member, ReportBuilder, TestApp, uuid, worker};
+use harness::{Member, ReportBuilder, STARTED_AT, TestApp, uuid, worker};
 use serde_json::{Value, json};
-
-const STARTED_AT: f64 = 1_795_172_400.0;
 
 const WORKERS: &str = "query($id: ID!, $alive: Boolean, $first: Int, $after: String) { cluster(id: $id) {
     workers(first: $first, after: $after, alive: $alive) { totalCount pageInfo { hasNextPage endCursor } nodes {

@@ -11,7 +11,7 @@ use harness::{Member, TestApp, shared_jwt_config};
 use serde_json::{Value, json};
 
 use super::{life::Life, node_ids, of_nothing};
-use crate::sdl::{Sdl, innermost, required};
+use crate::sdl::{Sdl, innermost, path, required};
 
 /// What fields are asked for with, where they need something, or show little without; some of them twice.
 const ARGUMENTS: [(&str, Arguments); 17] = [
@@ -220,10 +220,6 @@ fn arguments(of: &str, field: &FieldDefinition, usual: Arguments, given: Option<
     }
     let arguments: Vec<String> = arguments.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     if arguments.is_empty() { String::new() } else { format!("({})", arguments.join(", ")) }
-}
-
-fn path(of: &str, field: &FieldDefinition) -> String {
-    format!("{of}.{}", field.name.node)
 }
 
 /// The fields of objects in an answer that hold something.
