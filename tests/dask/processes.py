@@ -17,7 +17,7 @@ WORKLOADS = Path(__file__).parent / "workloads"
 REPOSITORY = Path(__file__).parents[2]
 
 
-def wait_until(condition, what, seconds=20.0):
+def wait_until(condition, what, seconds=60.0):
     """Returns what the condition returns, once that is true."""
     deadline = time.monotonic() + seconds
     while not (outcome := condition()):
@@ -72,7 +72,7 @@ class Process:
     def log(self):
         return self._log.read_text(errors="replace")
 
-    def wait_for_log(self, pattern, seconds=20.0):
+    def wait_for_log(self, pattern, seconds=60.0):
         def look():
             found = re.search(pattern, self.log(), re.MULTILINE)
             assert found or self.is_running(), f"{self.name} ended with {self.popen.returncode}"

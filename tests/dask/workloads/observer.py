@@ -46,11 +46,14 @@ class Observer(SchedulerPlugin):
                 "ended": None,
             }
         )
+        # Another may come, or this one go, before the timer looks again.
+        self.sample()
 
     def remove_worker(self, scheduler, worker, **kwargs):
         for record in self.workers:
             if record["address"] == worker and record["ended"] is None:
                 record["ended"] = time()
+        self.sample()
 
     def transition(self, key, start, finish, *args, **kwargs):
         # What tasks do may be over before the timer looks again.
