@@ -49,7 +49,7 @@ impl FlameGraph {
         Ok(Some(Self { perf, samples, picture: directory.join(format!("{name}.svg")) }))
     }
 
-    /// Draws the picture.
+    /// Draws the picture, if there is anything to be seen.
     pub(crate) async fn finish(mut self) -> io::Result<()> {
         if let Some(pid) = self.perf.id() {
             TokioCommand::new("kill").args(["-INT", &pid.to_string()]).status().await?;
@@ -72,6 +72,13 @@ impl FlameGraph {
         let mut stacks = Vec::new();
         Folder::default().collapse(told, &mut stacks)?;
         script.wait()?;
+        if stacks.is_empty() {
+            // Servers that only prepare something may be gone before perf has looked once, or even begun to write.
+            return match fs::remove_file(&self.samples) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        }
         let mut options = flamegraph::Options::default();
         options.title = self.picture.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let picture = fs::File::create(&self.picture)?;
