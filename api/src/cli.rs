@@ -135,7 +135,7 @@ async fn dispatch(
             Ok(())
         }
         Command::Schema => {
-            print!("{}", Schema::build().sdl());
+            print!("{}", Schema::sdl());
             Ok(())
         }
         Command::Account(AccountCommand::Create { slug }) => {

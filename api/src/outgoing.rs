@@ -5,7 +5,7 @@ use std::{
     error::Error,
     io,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, LazyLock},
     task::{Context, Poll},
     time::Duration,
     vec,
@@ -103,21 +103,26 @@ impl Service<Name> for Resolver {
     }
 }
 
+// Whom the machine trusts, and besides them whom Mozilla does: small images bring no certificates. Reading them takes a while.
+static ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
+    let mut roots: RootCertStore = webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect();
+    // What cannot be read there is not trusted, and no reason to trust nobody.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    Arc::new(roots)
+});
+
 impl Outgoing {
-    /// One that trusts whom the machine trusts, and besides them whom Mozilla does: small images bring no certificates.
+    /// One that reaches whoever there is.
     pub(crate) fn new() -> Self {
         Self::to(Reach::Everybody)
     }
 
     /// The same for some.
     pub(crate) fn to(reach: Reach) -> Self {
-        let mut roots: RootCertStore = webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect();
-        // What cannot be read there is not trusted, and no reason to trust nobody.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("the provider has the versions it was built with")
-            .with_root_certificates(roots)
+            .with_root_certificates(Arc::clone(&ROOTS))
             .with_no_client_auth();
         let mut http = HttpConnector::new_with_resolver(Resolver(reach));
         // What is encrypted begins with a plain connection.

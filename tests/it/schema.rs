@@ -8,8 +8,8 @@ use async_graphql_parser::{
     },
 };
 
-fn sdl() -> String {
-    galvo::graphql::Schema::build().sdl()
+fn sdl() -> &'static str {
+    galvo::graphql::Schema::sdl()
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(crate) struct Sdl(BTreeMap<String, TypeDefinition>);
 impl Sdl {
     /// Of the server that is tested.
     pub(crate) fn read() -> Self {
-        let document = parse_schema(galvo::graphql::Schema::build().sdl()).unwrap();
+        let document = parse_schema(galvo::graphql::Schema::sdl()).unwrap();
         let types = document.definitions.into_iter().filter_map(|definition| match definition {
             TypeSystemDefinition::Type(ty) => Some((ty.node.name.node.to_string(), ty.node)),
             _ => None,

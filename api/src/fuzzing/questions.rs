@@ -23,10 +23,10 @@ const PARENTS: [(&str, &str, &str); 3] = [
 
 /// All of them, under names such as `Account.clusters`.
 pub(super) fn questions() -> BTreeMap<String, String> {
-    let schema = CheckedSchema::parse(Schema::build().sdl(), "schema.graphql").expect("it is our own");
+    let schema = Schema::checked();
     let mut questions = BTreeMap::new();
     for (parent, variable, around) in PARENTS {
-        for (name, field) in fields(&schema, parent).into_iter().flatten() {
+        for (name, field) in fields(schema, parent).into_iter().flatten() {
             if field.arguments.is_empty() {
                 continue;
             }
@@ -39,7 +39,7 @@ pub(super) fn questions() -> BTreeMap<String, String> {
                 }
                 write!(arguments, "{name}: ${name} ").expect("a text takes all");
             }
-            let selection = selection(&schema, field.ty.inner_named_type(), DEPTH);
+            let selection = selection(schema, field.ty.inner_named_type(), DEPTH);
             let asked = around.replace("FIELD", &format!("{name}({arguments}){selection}"));
             questions.insert(format!("{parent}.{name}"), format!("query({variables}) {asked}"));
         }

@@ -1,7 +1,8 @@
 //! Where the schema is built.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
+use apollo_compiler::validation::Valid;
 use async_graphql::{Context, Pos, Request, Response, ValidationMode};
 use chrono::{DateTime, Utc};
 use entity::audit_entry::Action;
@@ -27,9 +28,25 @@ use crate::{
 /// How deep fields and fragments may nest: resolving and looking for fields are recursive.
 pub(crate) const MAX_NESTING: usize = 30;
 
+type Executable = async_graphql::Schema<Query, Mutation, Subscription>;
+
+// Every server has the same: what they differ in comes with each request.
+static EXECUTABLE: LazyLock<Executable> = LazyLock::new(|| {
+    async_graphql::Schema::build(Query, Mutation, Subscription::default())
+        // The guard did, and by the whole specification.
+        .validation_mode(ValidationMode::Fast)
+        .limit_recursive_depth(MAX_NESTING + 2)
+        .finish()
+});
+static SDL: LazyLock<String> = LazyLock::new(|| EXECUTABLE.sdl());
+static CHECKED: LazyLock<Valid<apollo_compiler::Schema>> = LazyLock::new(|| {
+    apollo_compiler::Schema::parse_and_validate(Schema::sdl(), "schema.graphql")
+        .expect("the schema is our own, and a test reads it")
+});
+
 /// The schema with its resolvers.
 #[derive(Clone)]
-pub struct Schema(async_graphql::Schema<Query, Mutation, Subscription>, Arc<Refusals>);
+pub struct Schema(Executable, Arc<Refusals>);
 
 /// What resolvers know of the request they work for.
 pub(super) struct RequestContext {
@@ -56,21 +73,20 @@ pub struct Caller {
 }
 
 impl Schema {
-    /// Builds the schema.
-    #[must_use]
-    pub fn build() -> Self {
-        let schema = async_graphql::Schema::build(Query, Mutation, Subscription::default())
-            // The guard did, and by the whole specification.
-            .validation_mode(ValidationMode::Fast)
-            .limit_recursive_depth(MAX_NESTING + 2)
-            .finish();
-        Self(schema, Arc::default())
+    /// The schema for a server that has refused nothing yet.
+    pub(crate) fn new() -> Self {
+        Self(EXECUTABLE.clone(), Arc::default())
     }
 
     /// The schema in GraphQL's own language, as committed in `schema.graphql`.
     #[must_use]
-    pub fn sdl(&self) -> String {
-        self.0.sdl()
+    pub fn sdl() -> &'static str {
+        &SDL
+    }
+
+    /// The schema as documents are checked with it.
+    pub(crate) fn checked() -> &'static Valid<apollo_compiler::Schema> {
+        &CHECKED
     }
 
     /// Answers a request as its viewer may see it. Nothing is validated here: that is the guard's.

@@ -8,13 +8,12 @@ use serde_json::{Map, Value};
 use super::{Guard, MAX_ERRORS, PersistedDocuments};
 use crate::{
     fuzzing::{lines, wait},
-    graphql::{Schema, finish},
+    graphql::finish,
 };
 
 const MAX_COST: u64 = 500_000;
 
-static GUARD: LazyLock<Guard> =
-    LazyLock::new(|| Guard::new(&Schema::build(), MAX_COST, PersistedDocuments::default()));
+static GUARD: LazyLock<Guard> = LazyLock::new(|| Guard::new(MAX_COST, PersistedDocuments::default()));
 
 /// The first line is the name of the operation, if it says anything, the second its variables, and the others are the document.
 pub(crate) fn document(bytes: &[u8]) {

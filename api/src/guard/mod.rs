@@ -51,7 +51,7 @@ const SMALL: usize = 4 << 10;
 pub(crate) struct Guard(Arc<Inner>);
 
 struct Inner {
-    schema: Valid<CheckedSchema>,
+    schema: &'static Valid<CheckedSchema>,
     max_cost: u64,
     persisted: PersistedDocuments,
     cache: Cache<Checked>,
@@ -109,12 +109,10 @@ impl Template {
 }
 
 impl Guard {
-    /// A guard of this schema, which lets pass what costs no more than `max_cost` and, if the operator wants it so,
+    /// A guard of the schema, which lets pass what costs no more than `max_cost` and, if the operator wants it so,
     /// `persisted` documents only.
-    pub(crate) fn new(schema: &Schema, max_cost: u64, persisted: PersistedDocuments) -> Self {
-        let schema = CheckedSchema::parse_and_validate(schema.sdl(), "schema.graphql")
-            .expect("the schema is our own, and a test reads it");
-        Self(Arc::new(Inner { schema, max_cost, persisted, cache: Cache::default() }))
+    pub(crate) fn new(max_cost: u64, persisted: PersistedDocuments) -> Self {
+        Self(Arc::new(Inner { schema: Schema::checked(), max_cost, persisted, cache: Cache::default() }))
     }
 
     /// What one request may cost.
@@ -184,10 +182,10 @@ impl Inner {
         let parsed = parsed.map_err(|wrong| diagnostics::of_text(&wrong.errors))?;
         structure::check(&parsed).map_err(|error| vec![error])?;
         let document = parsed
-            .to_executable_validate(&self.schema)
+            .to_executable_validate(self.schema)
             .map_err(|wrong| diagnostics::of_document(&wrong.errors))?;
-        values::check_document(&self.schema, &document, &places)
-            .and_then(|()| nested_variables::check(&self.schema, &document, &places))
+        values::check_document(self.schema, &document, &places)
+            .and_then(|()| nested_variables::check(self.schema, &document, &places))
             .map_err(|error| vec![error])?;
         let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
         let executable = convert::document(&document, &operation, &places, &[]);
@@ -208,11 +206,11 @@ impl Inner {
         };
         let variables: JsonMap =
             variables.into_iter().map(|(name, value)| (name.into(), JsonValue::from(value))).collect();
-        let coerced = coerce_variable_values(&self.schema, operation, &variables).map_err(|wrong| {
+        let coerced = coerce_variable_values(self.schema, operation, &variables).map_err(|wrong| {
             let message = without_value(wrong.message().to_string());
             refusal::at(Code::Input, message, places.of(wrong.location()))
         })?;
-        values::check_variables(&self.schema, operation, &coerced)?;
+        values::check_variables(self.schema, operation, &coerced)?;
         let cost = cost::of(document, operation, &coerced);
         let names = operation.variables.iter().map(|variable| variable.name.as_str());
         let absent: Vec<&str> = names.filter(|name| !coerced.contains_key(*name)).collect();

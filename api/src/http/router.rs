@@ -30,7 +30,7 @@ use super::{
     report, session, shown_report, sign_in,
     state::AppState,
 };
-use crate::{auth::CALLBACK, export::exports, graphql::Schema, telemetry};
+use crate::{auth::CALLBACK, export::exports, telemetry};
 
 /// The REST routes' description, without the routes.
 #[derive(OpenApi)]
@@ -76,7 +76,7 @@ impl utoipa::Modify for Token {
 pub fn router(state: AppState) -> Router {
     let origins = (Arc::clone(&state.proxies), state.cookies.secure);
     let (cors, counting) = (policy::cors(&state.cors_origins), state.clone());
-    let (described, openapi) = described(&state.schema).split_for_parts();
+    let (described, openapi) = described().split_for_parts();
     let api = described
         .route("/graphql", get(graphql::get).post(graphql::post))
         .route("/graphql/assets/{name}", get(graphql::asset))
@@ -166,10 +166,10 @@ fn with_one_slash(mut request: Request) -> Request {
 /// The REST routes' description, made of the routes themselves.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    described(&Schema::build()).split_for_parts().1
+    described().split_for_parts().1
 }
 
-fn described(schema: &Schema) -> OpenApiRouter<AppState> {
+fn described() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(report::post))
         .routes(routes!(preload::get))
@@ -182,7 +182,7 @@ fn described(schema: &Schema) -> OpenApiRouter<AppState> {
         .routes(routes!(health::ready))
         .routes(routes!(metrics::get))
         .merge(coiled::routes())
-        .merge(export::routes(&exports(schema)))
+        .merge(export::routes(&exports()))
 }
 
 /// A handler that panicked has a defect; the connection does not have to suffer for it.

@@ -104,8 +104,8 @@ impl AppState {
     ) -> Self {
         let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
-        let schema = Schema::build();
-        let guard = Guard::new(&schema, config.max_query_cost.into(), persisted);
+        let schema = Schema::new();
+        let guard = Guard::new(config.max_query_cost.into(), persisted);
         let exports = Source {
             schema: schema.clone(),
             guard: guard.clone(),
