@@ -40,7 +40,7 @@ if [[ ${BENCH_QUICK:-} == 1 ]]; then
   memory=(--clusters "50,200" --reports 2 --repetitions 4)
   storage=(--hours 3)
 else
-  plugin_cost=(--rounds 5)
+  plugin_cost=(--rounds 3)
   steady_report=(--reports 12)
   coiled_list=()
   ingest=(--clusters 64 --reports 60 --rounds 5)

@@ -52,10 +52,12 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     for store in &options.stores {
         let databases = Databases::prepare(*store).await?;
         let database = databases.make().await?;
+        // The last day that is over: what is kept by the hour, the day and the week begins with it.
+        let end = now() - now().rem_euclid(milliseconds(24.0));
         // The first pages of all tables and indexes are another cluster's: they are needed once.
-        live(options, &databases, &database, (1, WARM_UP_HOURS, rates)).await?;
+        live(options, &databases, &database, (1, WARM_UP_HOURS, rates), end).await?;
         let before = Measured::of(&database).await?;
-        let reports = live(options, &databases, &database, (0, options.hours, rates)).await?;
+        let reports = live(options, &databases, &database, (0, options.hours, rates), end).await?;
         let after = Measured::of(&database).await?;
         database.drop().await?;
         let measured = Measured {
@@ -117,21 +119,24 @@ impl Measured {
     }
 }
 
-/// Lets a cluster of this number live until now; returns how many reports that were.
+#[expect(clippy::cast_possible_truncation, reason = "some hours")]
+fn milliseconds(hours: f64) -> i64 {
+    (3.6e6 * hours) as i64
+}
+
+/// Lets a cluster of this number live until `end`, in epoch milliseconds; returns how many reports that were.
 async fn live(
     options: &Options,
     databases: &Databases,
     database: &Database,
     (number, hours, rates): (usize, f64, Rates),
+    end: i64,
 ) -> Result<usize> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hours")]
-    let (milliseconds, reports, per_hour) = (
-        (3.6e6 * hours) as i64,
-        (3600.0 * hours / rates.interval_seconds) as usize,
-        (3600.0 / rates.interval_seconds) as usize,
-    );
+    let (reports, per_hour) =
+        ((3600.0 * hours / rates.interval_seconds) as usize, (3600.0 / rates.interval_seconds) as usize);
     let server = Server::start(&database.url, 4).await?;
-    let mut cluster = Cluster::new(options.seed, number, now() - milliseconds, rates, false);
+    let mut cluster = Cluster::new(options.seed, number, end - milliseconds(hours), rates, false);
     let mut connection = Connection::open(server.address, &databases.token).await?;
     for report in 1..=reports {
         connection.report(&cluster.next_report(options.seed).body).await?;
