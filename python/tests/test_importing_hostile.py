@@ -11,7 +11,7 @@ import pytest
 
 from galvo import NotImportable
 from galvo.importing import artefact, read, selection
-from galvo.importing.bokeh import Page, columns_in
+from galvo.importing.bokeh import Page, columns_in, lines_of
 
 WHEN = 1_790_000_000.0
 SCHEDULER = {"id": "Scheduler-1", "started": WHEN, "address": "tcp://10.0.0.1:8786"}
@@ -179,7 +179,11 @@ FILES = {
     "another map": (msgpack.packb({"scheduler": 1}), "there is no scheduler in it"),
     "no time": (dump(started="now"), "scheduler.started is no time"),
     "half a dump": (dump(task_groups={"x": {}})[:-5], "cannot be read as MessagePack"),
-    "long ago": (dump(started=1.0, clients={"c": {"last_seen": WHEN}}), "decades apart"),
+    "long ago": (dump(started=1.0, clients={"c": {"last_seen": WHEN}}), "two years apart"),
+    "years": (
+        dump(clients={"c": {"last_seen": WHEN + 800 * 86_400.0}}),
+        "two years apart",
+    ),
     "endless": (dump(started=float("inf")), "scheduler.started is no time"),
     "a huge array": (b"\x81\xa9scheduler\xdd\xff\xff\xff\xff", "cannot be read as MessagePack"),
     "a deep array": (b"\x81\xa9scheduler" + b"\x91" * DEEP, "cannot be read as MessagePack"),
@@ -259,6 +263,12 @@ def test_damaged_and_overlong_compression(file, monkeypatch):
         read(file(packed))
 
 
+def test_the_longest_that_a_cluster_can_be_there(file):
+    day = 86_400.0
+    history = read(file(dump(clients={"c": {"last_seen": WHEN + 731 * day}})))
+    assert (history.started_at, history.ended_at) == (WHEN, WHEN + 731 * day)
+
+
 def test_values_are_bounded(file, monkeypatch):
     monkeypatch.setattr(selection, "LARGEST", 1 << 20)
     many = {"x": {"states": {}, "types": ["y"] * 8_000_000}}
@@ -310,6 +320,12 @@ def test_a_name_that_was_used_again_is_counted_anew(file):
     (told,) = history.sections["task_groups"]
     assert (told["tasks"], told["tasks_succeeded"]) == (37, 35)
     assert any("counted as done" in note for note in history.notes)
+
+
+@pytest.mark.parametrize("section", ["<![@ x]>", "<![x[ ]]>", "<![CDATA[x]]>", "<![x", "<!x>"])
+def test_sections_of_sgml_are_comments(file, section):
+    assert read(file(f"{section}<p>{section}</p>{page()}")).started_at == WHEN
+    assert lines_of(f"<p>one</p>{section}<p>two</p>")[0] == "one"
 
 
 def test_models_that_refer_to_each_other_for_ever():

@@ -9,7 +9,7 @@ from stand_ins import Scheduler
 
 from galvo.plugin import values
 from galvo.plugin.sections import USUAL_LIMITS
-from galvo.plugin.values import clean, count, cut, duration, encode, moment, uuid7
+from galvo.plugin.values import clean, count, cut, dumps, duration, encode, moment, uuid7
 
 
 def decode(body, headers):
@@ -37,6 +37,24 @@ def decode(body, headers):
 def test_text_that_strict_readers_refuse_is_replaced(text, cleaned):
     assert clean(text) == cleaned
     assert decode(*encode({"text": [text], text: 1})) == {"text": [cleaned], cleaned: 1}
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        ({"a": [1, 2.5, None, True], 3: ("x",)}, '{"a":[1,2.5,null,true],"3":["x"]}'),
+        ("née ✓", '"née ✓"'),
+        # Six characters, which only look like the notation of one.
+        (r"\u0000", r'"\\u0000"'),
+        ("née\0", '"née\ufffd"'),
+        ({"a": {"\0": "\0"}}, '{"a":{"\ufffd":"\ufffd"}}'),
+        (["\ud83d", "\ud83d\ude00"], '["\ufffd","\U0001f600"]'),
+        ({"a": (math.inf, -math.inf, math.nan)}, '{"a":[null,null,null]}'),
+        ({math.nan: "\0"}, '{"null":"\ufffd"}'),
+    ],
+)
+def test_the_json_of_values(value, text):
+    assert dumps(value) == text
 
 
 def test_what_is_no_number_becomes_null():

@@ -124,7 +124,15 @@ def lines_of(html: str) -> list[str]:
     return [line for line in map(str.strip, reader.lines) if line]
 
 
-class _Scripts(HTMLParser):
+class _Reader(HTMLParser):
+    """Python's parser, which takes any page."""
+
+    def parse_marked_section(self, i: int, report: bool | int = 1) -> int:
+        # That of SGML, in which some names are errors. In HTML it is a comment that went wrong.
+        return self.parse_bogus_comment(i, report)
+
+
+class _Scripts(_Reader):
     """Collects scripts that are JSON. What is in a script has no markup."""
 
     def __init__(self) -> None:
@@ -145,7 +153,7 @@ class _Scripts(HTMLParser):
             self.found[-1].append(data)
 
 
-class _Lines(HTMLParser):
+class _Lines(_Reader):
     def __init__(self) -> None:
         super().__init__()
         self.lines = [""]

@@ -17,7 +17,8 @@ MOST_CHARACTERS = 6_000_000
 INTERVAL_SECONDS = 600.0
 TOO_LARGE = 413
 
-Batch = dict[str, list[Item]]
+# The items of a report by section, each with its JSON.
+Batch = dict[str, list[tuple[Item, str]]]
 
 
 class Delivery:
@@ -70,13 +71,13 @@ class Delivery:
         receipt = self._history.receipt
         for batch in self._waiting:
             for section, items in batch.items():
-                refused = [item for item in items if not receipt.sends(class_of(section, item))]
-                for item in refused:
-                    receipt.withhold(class_of(section, item))
-                if refused:
-                    batch[section] = [
-                        item for item in items if receipt.sends(class_of(section, item))
-                    ]
+                accepted = []
+                for item, text in items:
+                    if receipt.sends(class_of(section, item)):
+                        accepted.append((item, text))
+                    else:
+                        receipt.withhold(class_of(section, item))
+                batch[section] = accepted
 
     def _write(self, batch: Batch) -> str:
         history, receipt = self._history, self._history.receipt
@@ -84,14 +85,11 @@ class Delivery:
         is_final = not self._waiting
         parts = []
         for section, items in batch.items():
-            texts = []
-            for item in items:
-                text = dumps(item)
+            for item, text in items:
                 record = self._sent.setdefault(id(item), Record(""))
                 receipt.send(record, class_of(section, item), len(text))
-                texts.append(text)
-            if texts:
-                parts.append(f'"{section}":[{",".join(texts)}]')
+            if items:
+                parts.append(f'"{section}":[{",".join(text for _, text in items)}]')
         message = {
             "version": 1,
             "account": self._account,
@@ -115,18 +113,18 @@ def _batches(history: History) -> Iterator[Batch]:
     free = MOST_CHARACTERS
     for section in ORDER:
         for item in history.sections[section]:
-            size = len(dumps(item))
-            if batch and (size > free or len(batch.get(section, ())) >= USUAL_LIMITS[section]):
+            text = dumps(item)
+            if batch and (len(text) > free or len(batch.get(section, ())) >= USUAL_LIMITS[section]):
                 yield batch
                 batch, free = {}, MOST_CHARACTERS
-            batch.setdefault(section, []).append(item)
-            free -= size
+            batch.setdefault(section, []).append((item, text))
+            free -= len(text)
     yield batch
 
 
 def _halves(batch: Batch) -> list[Batch]:
     """The same in two; nothing, if it is a single item."""
-    items = [(section, item) for section, items in batch.items() for item in items]
+    items = [(section, item) for section, section_items in batch.items() for item in section_items]
     if len(items) < 2:
         return []
     halves: list[Batch] = [{}, {}]

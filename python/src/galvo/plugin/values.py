@@ -86,7 +86,18 @@ def clean(value: Any) -> Any:
 
 def dumps(value: Any) -> str:
     """Compact JSON that strict readers accept."""
-    return json.dumps(clean(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    # Nearly all values are clean, which the text tells in a fifth of the time that it takes to look
+    # at each part of them.
+    try:
+        text = _encode(value)
+        if "\\u0000" not in text and (text.isascii() or text.encode("utf-8")):
+            return text
+    except ValueError:  # numbers that are none, halves of characters
+        pass
+    return _encode(clean(value))
+
+
+_encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 
 
 def compress(text: str) -> Tuple[bytes, Dict[str, str]]:
