@@ -129,7 +129,7 @@ class _Reader(HTMLParser):
 
     def parse_marked_section(self, i: int, report: bool | int = 1) -> int:
         # That of SGML, in which some names are errors. In HTML it is a comment that went wrong.
-        return self.parse_bogus_comment(i, report)
+        return self.parse_bogus_comment(i)
 
 
 class _Scripts(_Reader):
