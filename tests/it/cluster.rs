@@ -1,6 +1,6 @@
 //! What a cluster's report looks like when it is asked for.
 
-use harness::{ReportBuilder, TestApp, computation, error, task_group, uuid};
+use harness::{ReportBuilder, TestApp, computation, error, event, task_group, uuid};
 use serde_json::json;
 
 const EVERYTHING: &str = "query($id: ID!) { cluster(id: $id) {
@@ -52,6 +52,27 @@ async fn everything_reported_is_answered() {
     let mut answer = ada.query(EVERYTHING, json!({ "id": number.to_string() })).await;
     assert_eq!(answer["cluster"]["number"].take(), number);
     insta::assert_json_snapshot!(answer);
+    app.stop().await;
+}
+
+/// Numbers of 16 and 17 digits, as Python writes them, stay the numbers they were, and not the ones beside them.
+#[tokio::test]
+async fn numbers_are_exact() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for (at, number) in [368_934_882.570_955_16, 1_763_812.345_678_901_2, 0.1 + 0.2].into_iter().enumerate() {
+        let mut group = task_group(10, "load", 8);
+        group["durations"] = json!({ "compute": number });
+        let report = ReportBuilder::new(&format!("Scheduler-{at}"), 1)
+            .with("/task_groups", json!([group]))
+            .with("/events", json!([event(1, "mine", number)]));
+        let id = ada.reported(&report.build()).await.to_string();
+        let query = "query($id: ID!) { cluster(id: $id) { events { nodes { data } }
+            taskGroups { nodes { durations { seconds } } } } }";
+        let answer = ada.query(query, json!({ "id": id })).await;
+        assert_eq!(answer["cluster"]["taskGroups"]["nodes"][0]["durations"], json!([{ "seconds": number }]));
+        assert_eq!(answer["cluster"]["events"]["nodes"], json!([{ "data": number }]));
+    }
     app.stop().await;
 }
 

@@ -121,6 +121,12 @@ async fn documents_and_variables_are_checked_as_the_specification_says() {
         .ask("# ä\r\n{ viewer { account {\n    a: clusters(first: 0) { totalCount } } } }", json!({}))
         .await;
     assert_eq!(answer["errors"][0]["locations"], json!([{ "line": 3, "column": 5 }]), "{answer}");
+    // These end no line in GraphQL, as they do for others.
+    let comment = "# \u{b}\u{c}\u{85}\u{2028}\u{2029}";
+    for wrong in ["?", "nothing"] {
+        let answer = ada.ask(&format!("{comment}\n{{\r  {wrong} }}"), json!({})).await;
+        assert_eq!(answer["errors"][0]["locations"], json!([{ "line": 3, "column": 3 }]), "{answer}");
+    }
     app.stop().await;
 }
 

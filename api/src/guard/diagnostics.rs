@@ -1,9 +1,12 @@
 //! What the library finds wrong in a document, as it is told to clients.
 
-use apollo_compiler::validation::DiagnosticList;
-use async_graphql::{Pos, ServerError};
+use apollo_compiler::{diagnostic::ToCliReport, validation::DiagnosticList};
+use async_graphql::ServerError;
 
-use super::refusal::{self, Code};
+use super::{
+    place::Places,
+    refusal::{self, Code},
+};
 
 /// How many errors of a document are told.
 pub(crate) const MAX_ERRORS: usize = 5;
@@ -19,17 +22,17 @@ const CONSEQUENCES: [&str; 5] = [
 ];
 
 /// The text is no GraphQL. After the first error the parser guesses.
-pub(super) fn of_text(errors: &DiagnosticList) -> Vec<ServerError> {
-    told(Code::Parse, errors).take(1).collect()
+pub(super) fn of_text(errors: &DiagnosticList, places: &Places) -> Vec<ServerError> {
+    told(Code::Parse, errors, places).take(1).collect()
 }
 
 /// The document is not of this schema.
-pub(super) fn of_document(errors: &DiagnosticList) -> Vec<ServerError> {
+pub(super) fn of_document(errors: &DiagnosticList, places: &Places) -> Vec<ServerError> {
     let is_consequence =
         |error: &ServerError| CONSEQUENCES.iter().any(|consequence| error.message.contains(consequence));
     // Very many are one mistake, or no mistake.
     let (mut others, mut causes): (Vec<_>, Vec<_>) =
-        told(Code::Validation, errors).take(20 * MAX_ERRORS).partition(is_consequence);
+        told(Code::Validation, errors, places).take(20 * MAX_ERRORS).partition(is_consequence);
     if causes.is_empty() {
         causes.append(&mut others);
     }
@@ -37,11 +40,9 @@ pub(super) fn of_document(errors: &DiagnosticList) -> Vec<ServerError> {
     causes
 }
 
-fn told(code: Code, errors: &DiagnosticList) -> impl Iterator<Item = ServerError> {
+fn told(code: Code, errors: &DiagnosticList, places: &Places) -> impl Iterator<Item = ServerError> {
+    // The library's own lines also end where GraphQL's do not, such as at form feeds.
     errors.iter().map(move |diagnostic| {
-        let place = diagnostic
-            .line_column_range()
-            .map(|range| Pos { line: range.start.line, column: range.start.column });
-        refusal::at(code, diagnostic.error.to_string(), place)
+        refusal::at(code, diagnostic.error.to_string(), places.of(diagnostic.error.location()))
     })
 }

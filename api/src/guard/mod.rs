@@ -179,11 +179,11 @@ impl Inner {
         let (places, mentions) = (Places::new(&document), sharing::mentions(&document));
         // What is nested deeper was refused by its brackets.
         let parsed = Parser::new().parse_ast(document, "document");
-        let parsed = parsed.map_err(|wrong| diagnostics::of_text(&wrong.errors))?;
+        let parsed = parsed.map_err(|wrong| diagnostics::of_text(&wrong.errors, &places))?;
         structure::check(&parsed).map_err(|error| vec![error])?;
         let document = parsed
             .to_executable_validate(self.schema)
-            .map_err(|wrong| diagnostics::of_document(&wrong.errors))?;
+            .map_err(|wrong| diagnostics::of_document(&wrong.errors, &places))?;
         values::check_document(self.schema, &document, &places)
             .and_then(|()| nested_variables::check(self.schema, &document, &places))
             .map_err(|error| vec![error])?;
