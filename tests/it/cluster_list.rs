@@ -33,7 +33,8 @@ fn environment(number: u128, python: &str, packages: &Value) -> Value {
     json!([{ "id": uuid(number), "python": python, "packages": packages }])
 }
 
-/// Five clusters of two users: `a`, `b` and `c` of ada, `d` and `e` of bob.
+/// Five clusters of two users: `a`, `b` and `c` of ada, `d` and `e` of bob. Their seconds add up exactly, in
+/// whichever order.
 async fn five(app: &TestApp) -> (Member, Member) {
     let ada = app.account("ada").await;
     let bob = app.member("bob", "ada").await;
@@ -55,7 +56,7 @@ async fn five(app: &TestApp) -> (Member, Member) {
     let report = cluster("b", 1, 900.0, false)
         .with("/cluster/name", "etl 100 x_done")
         .with("/cluster/idle_since", STARTED_AT + 60.0 + 870.0)
-        .with("/cluster/totals", totals(40, 3, 0.1, 40.0))
+        .with("/cluster/totals", totals(40, 3, 0.125, 40.0))
         .with("/cluster/environment_id", uuid(2))
         .with("/environments", environment(2, "3.13.0", &json!({ "dask": "2026.2.0", "numpy": "2.10.0" })));
     ada.reported(&report.build()).await;
@@ -63,7 +64,7 @@ async fn five(app: &TestApp) -> (Member, Member) {
     // Idle for ten minutes, and then closed.
     let report = cluster("c", 2, 1_200.0, true)
         .with("/cluster/idle_since", STARTED_AT + 120.0 + 600.0)
-        .with("/cluster/totals", totals(10, 1, 0.3, 0.1));
+        .with("/cluster/totals", totals(10, 1, 0.25, 0.125));
     ada.reported(&report.build()).await;
     app.set_clock("2026-11-20T12:02:00Z");
     let report = cluster("d", 3, 1_000.0, false)
@@ -194,9 +195,9 @@ async fn aggregates_are_of_all_that_pass_whatever_the_page() {
             "errors": errors })
     };
     let (_, all) = list(&ada, json!({})).await;
-    assert_eq!(all, sums(5, 148.1, 102.9, 67, 4));
+    assert_eq!(all, sums(5, 148.125, 102.875, 67, 4));
     let (_, closed) = list(&ada, json!({ "filter": { "states": ["CLOSED"] } })).await;
-    assert_eq!(closed, sums(3, 108.1, 102.8, 27, 1));
+    assert_eq!(closed, sums(3, 108.125, 102.75, 27, 1));
     let (_, none) = list(&ada, json!({ "filter": { "states": [] } })).await;
     assert_eq!(none, sums(0, 0.0, 0.0, 0, 0));
     let query = "query($after: String) { viewer { account { clusters(first: 2, after: $after) {
