@@ -16,9 +16,12 @@ from galvo.plugin.collector import Collectors
 from galvo.plugin.idleness import Idleness
 from galvo.plugin.settings import read_settings
 
+# How long Dask's own cluster looks for a scheduler that has closed: half a minute otherwise.
+NOT_FOR_LONG = {"distributed.comm.timeouts.connect": "1s"}
+
 
 def test_a_scheduler_closes_after_so_much_idleness(configured):
-    with dask.config.set({"galvo.idle.timeout": "1s"}):
+    with dask.config.set({"galvo.idle.timeout": "1s", **NOT_FOR_LONG}):
         cluster = local_cluster(n_workers=0)
         try:
             with Client(cluster) as client:
@@ -49,7 +52,7 @@ def test_the_shorter_timeout_counts(configured):
 
 
 def test_a_cluster_is_kept_for_as_long_as_somebody_wants(configured):
-    with dask.config.set({"galvo.idle.timeout": "3s"}):
+    with dask.config.set({"galvo.idle.timeout": "3s", **NOT_FOR_LONG}):
         configured.keep_alive_seconds = 600.0
         cluster = local_cluster(n_workers=0)
         try:
