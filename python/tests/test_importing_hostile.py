@@ -269,6 +269,20 @@ def test_the_longest_that_a_cluster_can_be_there(file):
     assert (history.started_at, history.ended_at) == (WHEN, WHEN + 731 * day)
 
 
+def test_many_workers_that_are_there_for_years(file):
+    worker = {"nthreads": 2, "memory_limit": 3 << 30}
+    workers = {f"tcp://10.0.0.2:{port}": worker for port in range(1, 101)}
+    end = {"c": {"last_seen": WHEN + 731 * 86_400.0}}
+    usage = read(file(dump(clients=end, workers=workers))).sections["usage"]
+    # It begins 800 seconds after the hour, so the last one has as many.
+    assert [hour["hour"] for hour in usage] == list(range(497_222, 497_222 + 731 * 24 + 1))
+    assert [hour["workers"] for hour in usage] == [100] + [0] * 731 * 24
+    seconds = [2800.0] + [3600.0] * (731 * 24 - 1) + [800.0]
+    assert [hour["worker_seconds"] for hour in usage] == [100 * s for s in seconds]
+    assert [hour["thread_seconds"] for hour in usage] == [200 * s for s in seconds]
+    assert [hour["memory_gib_seconds"] for hour in usage] == [300 * s for s in seconds]
+
+
 def test_values_are_bounded(file, monkeypatch):
     monkeypatch.setattr(selection, "LARGEST", 1 << 20)
     many = {"x": {"states": {}, "types": ["y"] * 8_000_000}}

@@ -17,8 +17,7 @@ MOST_CHARACTERS = 6_000_000
 INTERVAL_SECONDS = 600.0
 TOO_LARGE = 413
 
-# The items of a report by section, each with its JSON.
-Batch = dict[str, list[tuple[Item, str]]]
+Batch = dict[str, list[Item]]
 
 
 class Delivery:
@@ -71,13 +70,13 @@ class Delivery:
         receipt = self._history.receipt
         for batch in self._waiting:
             for section, items in batch.items():
-                accepted = []
-                for item, text in items:
-                    if receipt.sends(class_of(section, item)):
-                        accepted.append((item, text))
-                    else:
-                        receipt.withhold(class_of(section, item))
-                batch[section] = accepted
+                refused = [item for item in items if not receipt.sends(class_of(section, item))]
+                for item in refused:
+                    receipt.withhold(class_of(section, item))
+                if refused:
+                    batch[section] = [
+                        item for item in items if receipt.sends(class_of(section, item))
+                    ]
 
     def _write(self, batch: Batch) -> str:
         history, receipt = self._history, self._history.receipt
@@ -85,11 +84,14 @@ class Delivery:
         is_final = not self._waiting
         parts = []
         for section, items in batch.items():
-            for item, text in items:
+            texts = []
+            for item in items:
+                text = dumps(item)
                 record = self._sent.setdefault(id(item), Record(""))
                 receipt.send(record, class_of(section, item), len(text))
-            if items:
-                parts.append(f'"{section}":[{",".join(text for _, text in items)}]')
+                texts.append(text)
+            if texts:
+                parts.append(f'"{section}":[{",".join(texts)}]')
         message = {
             "version": 1,
             "account": self._account,
@@ -113,18 +115,18 @@ def _batches(history: History) -> Iterator[Batch]:
     free = MOST_CHARACTERS
     for section in ORDER:
         for item in history.sections[section]:
-            text = dumps(item)
-            if batch and (len(text) > free or len(batch.get(section, ())) >= USUAL_LIMITS[section]):
+            size = len(dumps(item))
+            if batch and (size > free or len(batch.get(section, ())) >= USUAL_LIMITS[section]):
                 yield batch
                 batch, free = {}, MOST_CHARACTERS
-            batch.setdefault(section, []).append((item, text))
-            free -= len(text)
+            batch.setdefault(section, []).append(item)
+            free -= size
     yield batch
 
 
 def _halves(batch: Batch) -> list[Batch]:
     """The same in two; nothing, if it is a single item."""
-    items = [(section, item) for section, section_items in batch.items() for item in section_items]
+    items = [(section, item) for section, items in batch.items() for item in items]
     if len(items) < 2:
         return []
     halves: list[Batch] = [{}, {}]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from heapq import nlargest
 from typing import Any
 
@@ -22,6 +22,8 @@ class Hours:
     def __init__(self) -> None:
         self._sums: dict[int, dict[str, Any]] = {}
         self._functions: dict[int, dict[str, list[Any]]] = {}
+        # How many workers, threads and bytes more there are from an hour on, for the whole of it.
+        self._changes: dict[int, list[int]] = {}
 
     def worker(self, start: float, stop: float, threads: int, memory: int | None) -> None:
         """A worker was there from one moment to another."""
@@ -29,11 +31,19 @@ class Hours:
 
     def offer(self, start: float, stop: float, workers: int, threads: int, memory: int) -> None:
         """The same of workers of which no more is known than how many they are."""
-        self._hour(start)["workers"] += workers
-        for sums, seconds in self._spread(start, stop):
-            sums["worker_seconds"] += workers * seconds
-            sums["thread_seconds"] += threads * seconds
-            sums["memory_gib_seconds"] += memory / GIB * seconds
+        there = (workers, threads, memory)
+        first, last = int(start // HOUR), int(stop // HOUR)
+        self._hour(first)["workers"] += workers
+        if first == last:
+            self._add(first, stop - start, there)
+            return
+        self._add(first, (first + 1) * HOUR - start, there)
+        self._add(last, stop - last * HOUR, there)
+        # Hours in between are added up once for all workers: there may be many of both.
+        for hour, sign in ((first + 1, 1), (last, -1)):
+            change = self._changes.setdefault(hour, [0, 0, 0])
+            for i, number in enumerate(there):
+                change[i] += sign * number
 
     def tasks(
         self,
@@ -48,23 +58,25 @@ class Hours:
         nbytes: int = 0,
     ) -> None:
         """Tasks of a function were done by then."""
-        sums = self._hour(at)
+        hour = int(at // HOUR)
+        sums = self._hour(hour)
         sums["compute_seconds"] += compute
         sums["transfer_seconds"] += transfer
         sums["tasks"] += tasks
         sums["tasks_erred"] += erred
         sums["retries"] += retries
         sums["bytes"] += nbytes
-        functions = self._functions.setdefault(int(at // HOUR), {})
+        functions = self._functions.setdefault(hour, {})
         function = functions.setdefault(prefix, [0.0, 0.0, 0, 0, 0])
         for i, value in enumerate((compute, transfer, tasks, erred, nbytes)):
             function[i] += value
 
     def error(self, at: float) -> None:
-        self._hour(at)["errors"] += 1
+        self._hour(int(at // HOUR))["errors"] += 1
 
     def describe(self, with_functions: bool) -> list[dict[str, Any]]:
         """The items of a report, in the order of time."""
+        self._add_whole_hours()
         described = []
         for hour, sums in sorted(self._sums.items()):
             item: dict[str, Any] = {"hour": hour, **{name: sums[name] for name in DURATIONS}}
@@ -87,16 +99,28 @@ class Hours:
             described.append(item)
         return described
 
-    def _hour(self, at: float) -> dict[str, Any]:
-        sums = self._sums.get(int(at // HOUR))
+    def _hour(self, hour: int) -> dict[str, Any]:
+        sums = self._sums.get(hour)
         if sums is None:
-            sums = self._sums[int(at // HOUR)] = dict.fromkeys(DURATIONS, 0.0)
+            sums = self._sums[hour] = dict.fromkeys(DURATIONS, 0.0)
             sums.update(dict.fromkeys(NUMBERS, 0))
         return sums
 
-    def _spread(self, start: float, stop: float) -> Iterator[tuple[dict[str, Any], float]]:
-        """The hours from one moment to another, and how many seconds of each lie between."""
-        while start < stop:
-            end = min(stop, (start // HOUR + 1) * HOUR)
-            yield self._hour(start), end - start
-            start = end
+    def _add(self, hour: int, seconds: float, there: Sequence[int]) -> None:
+        if seconds <= 0.0:
+            return
+        sums = self._hour(hour)
+        workers, threads, memory = there
+        sums["worker_seconds"] += workers * seconds
+        sums["thread_seconds"] += threads * seconds
+        sums["memory_gib_seconds"] += memory / GIB * seconds
+
+    def _add_whole_hours(self) -> None:
+        there = [0, 0, 0]
+        changes = sorted(self._changes.items())
+        for (hour, change), (following, _) in zip(changes, changes[1:]):
+            there = [number + more for number, more in zip(there, change)]
+            if any(there):
+                for within in range(hour, following):
+                    self._add(within, HOUR, there)
+        self._changes.clear()

@@ -8,7 +8,8 @@ import uuid
 from types import SimpleNamespace
 from typing import Any
 
-from distributed.comm import get_address_host
+from distributed.comm import get_address_host, parse_address
+from distributed.comm.registry import backends
 from distributed.utils import key_split, key_split_group
 
 from galvo.plugin.samples import measure_worker
@@ -161,6 +162,9 @@ def name_in(shown: Any) -> str | None:
 def host_of(address: str) -> str | None:
     """The host in an address of Dask's."""
     try:
+        # Dask would look for others among all packages that are installed, each time anew.
+        if parse_address(address)[0] not in backends:
+            return None
         return cut(get_address_host(address), ADDRESS_LENGTH)
     except (ValueError, TypeError, KeyError):
         return None
