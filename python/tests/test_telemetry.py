@@ -16,19 +16,22 @@ from galvo.plugin.collector import Collectors
 from galvo.plugin.idleness import Idleness
 from galvo.plugin.settings import read_settings
 
-# How long Dask's own cluster looks for a scheduler that has closed: half a minute otherwise.
-NOT_FOR_LONG = {"distributed.comm.timeouts.connect": "1s"}
+
+def close(cluster):
+    """Dask's cluster would look for a scheduler that has closed itself for half a minute."""
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        cluster.close()
 
 
 def test_a_scheduler_closes_after_so_much_idleness(configured):
-    with dask.config.set({"galvo.idle.timeout": "1s", **NOT_FOR_LONG}):
+    with dask.config.set({"galvo.idle.timeout": "1s"}):
         cluster = local_cluster(n_workers=0)
         try:
             with Client(cluster) as client:
                 galvo.register(client)
                 wait_until(lambda: cluster.scheduler.status.name == "closed", timeout=20)
         finally:
-            cluster.close()
+            close(cluster)
     configured.wait_for(lambda: configured.accepted[-1]["final"])
     assert configured.accepted[-1]["cluster"]["idle_since"] is not None
 
@@ -52,7 +55,7 @@ def test_the_shorter_timeout_counts(configured):
 
 
 def test_a_cluster_is_kept_for_as_long_as_somebody_wants(configured):
-    with dask.config.set({"galvo.idle.timeout": "3s", **NOT_FOR_LONG}):
+    with dask.config.set({"galvo.idle.timeout": "3s"}):
         configured.keep_alive_seconds = 600.0
         cluster = local_cluster(n_workers=0)
         try:
@@ -69,7 +72,7 @@ def test_a_cluster_is_kept_for_as_long_as_somebody_wants(configured):
                 configured.keep_alive_seconds = 0.0
                 wait_until(lambda: cluster.scheduler.status.name == "closed", timeout=20)
         finally:
-            cluster.close()
+            close(cluster)
 
 
 class Scheduler:
