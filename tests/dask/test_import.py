@@ -195,11 +195,11 @@ def test_a_performance_report(artefacts):
     # It tells no times of its own: they are those of the first measurement, and what it lasted,
     # which is until its page was made.
     first = min(spent["start"] for task in told["stream"] for spent in task["startstops"])
-    assert told["started"] - 0.01 < seconds(cluster["startedAt"]) < first + 0.01
+    assert told["started"] - 0.25 < seconds(cluster["startedAt"]) < first + 0.01
     page = (artefacts.directory / "report.html").read_text(encoding="utf-8")
     (written,) = re.findall(r"Duration: ([0-9.]+) s\b", page)
     assert cluster["durationSeconds"] == pytest.approx(float(written), abs=1e-5)
-    assert told["lasted"] - 0.01 < float(written)
+    assert told["lasted"] - 0.25 < float(written)
 
     expected = defaultdict(lambda: [0, 0, 0.0, 0.0])
     for task in told["stream"]:
