@@ -557,7 +557,11 @@ def ended(rows, state):
 
 def test_processes_that_die_and_are_retired():
     settings = {"processes": True, "n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GiB"}
-    with watched(**settings) as (cluster, client, rows):
+    # What it has to do stays with the worker until it is killed.
+    with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
+        watched(**settings) as (cluster, client, rows),
+    ):
         scheduler = cluster.scheduler
         first, second = sorted(scheduler.workers.values(), key=lambda ws: ws.name)
         told = rows()
