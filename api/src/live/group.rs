@@ -313,8 +313,8 @@ impl Shared {
             let read = if position.names(cluster) {
                 position.of(cluster)
             } else {
-                // What was committed later than all others of its time has not been read.
-                position.of(cluster).min(notice.arrival - 1)
+                // What was committed later than all others of its time has not been read, nor has what came after it.
+                position.of(cluster).min(notice.after)
             };
             let named = self.planned.clusters.as_ref().is_none_or(|named| named.contains(&cluster));
             if named && (read < notice.arrival || !self.appends()) {

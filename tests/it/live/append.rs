@@ -91,6 +91,36 @@ async fn a_stream_that_breaks_everywhere_loses_and_repeats_nothing() {
 }
 
 #[tokio::test]
+async fn what_arrives_while_the_clock_jumps_is_not_left_out() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let report = |name: &str, sequence, number| {
+        ReportBuilder::new(name, sequence).with("/events", events([number])).build()
+    };
+    ada.reported(&report("one", 1, 1)).await;
+    let mut watching = Watching::begin(&app, &ada, "events", EVENTS, json!({})).await;
+    for round in 0..5_u32 {
+        let (before, after) = [12, 13].map(|hour| format!("2026-11-20T{}:00:00Z", hour + round)).into();
+        let (sequence, number) = (i64::from(round), 10 * (round + 1));
+        app.set_clock(&after);
+        ada.reported(&report("two", 1 + sequence, number)).await;
+        assert_eq!(numbers(&watching.next().await), [i64::from(number)]);
+        // It began before the clock jumped, and is told of together with the next one.
+        app.set_clock(&before);
+        ada.reported(&report("one", 2 + 2 * sequence, number + 1)).await;
+        app.set_clock(&after);
+        ada.reported(&report("one", 3 + 2 * sequence, number + 2)).await;
+        let mut got = Vec::new();
+        while got.len() < 2 {
+            got.extend(numbers(&watching.next().await));
+        }
+        assert_eq!(got, [i64::from(number + 1), i64::from(number + 2)]);
+    }
+    assert!(watching.is_quiet().await);
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn lists_filters_choose_what_comes() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
