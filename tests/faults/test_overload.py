@@ -33,11 +33,11 @@ LOAD = Path(__file__).parent / "load.py"
 
 
 @pytest.fixture
-def server(request, store, make_server, database_url):
+def server(request, store, database_url, make_server, make_wire):
     if store == "sqlite":
         return make_server(database_url).start()
     postgres = request.getfixturevalue("postgres")
-    wire = request.getfixturevalue("make_wire")(postgres.port)
+    wire = make_wire(postgres.port)
     server = make_server(postgres.url(port=wire.port)).start()
     wire.delay = AWAY
     return server

@@ -70,13 +70,13 @@ class Delivery:
         receipt = self._history.receipt
         for batch in self._waiting:
             for section, items in batch.items():
-                refused = [item for item in items if not receipt.sends(class_of(section, item))]
-                for item in refused:
-                    receipt.withhold(class_of(section, item))
-                if refused:
-                    batch[section] = [
-                        item for item in items if receipt.sends(class_of(section, item))
-                    ]
+                accepted = []
+                for item in items:
+                    if receipt.sends(class_of(section, item)):
+                        accepted.append(item)
+                    else:
+                        receipt.withhold(class_of(section, item))
+                batch[section] = accepted
 
     def _write(self, batch: Batch) -> str:
         history, receipt = self._history, self._history.receipt
@@ -115,6 +115,7 @@ def _batches(history: History) -> Iterator[Batch]:
     free = MOST_CHARACTERS
     for section in ORDER:
         for item in history.sections[section]:
+            # Its report writes it again: texts of all items would take as much memory as they do.
             size = len(dumps(item))
             if batch and (size > free or len(batch.get(section, ())) >= USUAL_LIMITS[section]):
                 yield batch
