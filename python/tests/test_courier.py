@@ -379,6 +379,15 @@ def test_the_final_message_comes_last_when_there_is_too_much_for_it(galvo, sched
     assert len(galvo.groups()) == 10
 
 
+def test_the_final_message_has_its_own_time_when_the_server_is_slow(galvo, scheduler, monkeypatch):
+    monkeypatch.setitem(courier.LARGEST_LIMITS, "task_groups", 4)
+    galvo.always = lambda report: time.sleep(1.2)
+    scheduler.submit(*(f"x-{i}" for i in range(10)))
+    assert 2.4 <= final(galvo, scheduler) < 4.0
+    assert [report["final"] for report in galvo.accepted] == [False, True]
+    assert len(galvo.groups()) == 8
+
+
 def test_the_final_message_is_sent_again_without_a_refused_item(galvo, scheduler):
     galvo.answers = [answer(400, pointer="/task_groups/0"), answer(413)]
     scheduler.submit("a-1", "b-1", "c-1")

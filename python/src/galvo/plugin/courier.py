@@ -75,17 +75,23 @@ class Courier:
             outcome = await self._send(report, REQUEST_SECONDS)
 
     async def deliver_final(self, reason: Optional[str]) -> None:
-        """Sends what is unsent and that the scheduler closes, within ``FINAL_SECONDS``."""
+        """Sends what is unsent, and last that the scheduler closes.
+
+        Either takes at most ``FINAL_SECONDS``, so a server that does not answer is waited for once.
+        """
         clock = asyncio.get_running_loop().time
         closed_at, deadline = time(), clock() + FINAL_SECONDS
-        while clock() < deadline:
+        closing: Dict[str, Any] = {}
+        while not closing or clock() < deadline:
             self._read(closed_at)
-            limits, remaining = self._limits(LARGEST_LIMITS), deadline - clock()
-            # The last message must not be lost for the sake of those before it.
-            final = remaining < FINAL_SECONDS / 2 or not self._ledger.exceeds(limits)
-            closing = {"closed_at": closed_at, "close_reason": reason} if final else {}
-            outcome = await self._send(self._ledger.build(limits), remaining, **closing)
-            if outcome is Outcome.FAILED or (final and outcome is not Outcome.AGAIN):
+            limits, hurried = self._limits(LARGEST_LIMITS), deadline - clock() < FINAL_SECONDS / 2
+            if not closing and (hurried or not self._ledger.exceeds(limits)):
+                # The last message must not be lost for the sake of those before it: a server that
+                # was slow to take them is there, and has as long for it as for all of them.
+                closing = {"closed_at": closed_at, "close_reason": reason}
+                deadline = clock() + FINAL_SECONDS
+            outcome = await self._send(self._ledger.build(limits), deadline - clock(), **closing)
+            if outcome is Outcome.FAILED or (closing and outcome is not Outcome.AGAIN):
                 return
 
     def preview(self) -> str:

@@ -290,7 +290,7 @@ class CoiledTelemetry(SchedulerPlugin):
                 self._delivery.cancel()
                 await asyncio.wait([self._delivery], timeout=0.1)
             final = self._courier.deliver_final(self._close_reason())
-            await asyncio.wait_for(final, FINAL_SECONDS + 0.1)
+            await asyncio.wait_for(final, 2 * FINAL_SECONDS + 0.1)
         except asyncio.TimeoutError:
             pass
         except Exception:
