@@ -9,6 +9,7 @@ mod blocking;
 pub mod bus;
 pub mod cli;
 pub mod clock;
+mod compression;
 pub mod config;
 mod doctor;
 pub mod domain;

@@ -12,6 +12,8 @@ use chacha20poly1305::{
 };
 use sha2::{Digest, Sha256};
 
+use crate::compression::{compress, decompress};
+
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
 
@@ -194,7 +196,7 @@ const COMPRESSED: u8 = 2;
 fn pack(plain: &[u8]) -> Vec<u8> {
     if (WORTH_COMPRESSING..=MAX_INFLATED).contains(&plain.len())
         && let Ok(length) = u32::try_from(plain.len())
-        && let Ok(compressed) = zstd::bulk::compress(plain, zstd::DEFAULT_COMPRESSION_LEVEL)
+        && let compressed = compress(plain)
         && compressed.len() + size_of_val(&length) < plain.len()
     {
         return [&[COMPRESSED], &length.to_le_bytes()[..], &compressed].concat();
@@ -209,9 +211,7 @@ fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
             let (length, compressed) = rest.split_first_chunk()?;
             let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
             // As much memory is taken as is asked for here.
-            let plain = (length <= MAX_INFLATED)
-                .then(|| zstd::bulk::decompress(compressed, length).ok())
-                .flatten()?;
+            let plain = if length <= MAX_INFLATED { decompress(compressed, length)? } else { return None };
             (plain.len() == length).then_some(plain)
         }
         _ => None,

@@ -1,14 +1,15 @@
 //! Fine performance metrics: how the cells of one span are packed into a row, and summed over several.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashSet},
-    io::Read,
     sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::report::FineMetricCell;
+use crate::compression::{compress, decompress};
 
 /// Where Dask keeps metrics without a span: they belong to workers, not to tasks.
 const WITHOUT_SPAN: [&str; 3] = ["gather-dep", "get-data", "memory-monitor"];
@@ -20,7 +21,7 @@ pub(super) const EXECUTE: &str = "execute";
 const MAX_LABELS: usize = 50_000;
 
 /// Bytes the cells of one span unpack to at the most: more than a whole report has.
-const MAX_JSON: u64 = 32 << 20;
+const MAX_JSON: usize = 32 << 20;
 
 /// The unit of times.
 pub const SECONDS: &str = "seconds";
@@ -50,7 +51,11 @@ pub enum Unreadable {
 }
 
 /// One cell as it is packed.
-type Cell = (String, Option<String>, String, String, f64);
+type Cell<'a> = (Word<'a>, Option<Word<'a>>, Word<'a>, Word<'a>, f64);
+
+/// A word that is read where it stands, unless something in it is escaped.
+#[derive(Deserialize)]
+struct Word<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Packs the cells of one span: the same cells give the same bytes, in whatever order they came.
 #[must_use]
@@ -59,14 +64,16 @@ pub(crate) fn pack(cells: &[FineMetricCell]) -> Vec<u8> {
     sorted.sort_by(|a, b| {
         (&a.0, &a.1, &a.2, &a.3).cmp(&(&b.0, &b.1, &b.2, &b.3)).then(a.4.get().total_cmp(&b.4.get()))
     });
-    let json = serde_json::to_vec(&sorted).expect("texts and finite numbers are always JSON");
-    zstd::bulk::compress(&json, zstd::DEFAULT_COMPRESSION_LEVEL)
-        .expect("memory does not fail to be compressed")
+    compress(&serde_json::to_vec(&sorted).expect("texts and finite numbers are always JSON"))
 }
 
 /// What was packed, read: the labels of everything that is summed together are held once.
 #[derive(Debug, Default)]
-pub struct Labels(HashSet<Arc<Label>>);
+pub struct Labels {
+    known: HashSet<Arc<Label>>,
+    /// Those that were read last, in their order: most spans of a cluster have the same.
+    last: Vec<Arc<Label>>,
+}
 
 /// What was packed of one span, or of what belongs to none.
 #[derive(Debug)]
@@ -78,26 +85,50 @@ impl Labels {
     /// # Errors
     /// [`Unreadable`]
     pub fn read(&mut self, packed: &[u8], of_a_span: bool) -> Result<Cells, Unreadable> {
-        let mut json = Vec::new();
-        let decoder = zstd::stream::Decoder::new(packed).map_err(|_| Unreadable::Damaged)?;
-        decoder.take(MAX_JSON).read_to_end(&mut json).map_err(|_| Unreadable::Damaged)?;
-        let cells: Vec<Cell> = serde_json::from_slice(&json).map_err(|_| Unreadable::Damaged)?;
-        let cells = cells.into_iter().map(|(context, function, activity, unit, value)| {
-            let attributable = of_a_span && !WITHOUT_SPAN.contains(&context.as_str());
-            let label = self.the_same(Label { context, function, activity, unit });
-            ((label, attributable), value)
-        });
-        let cells = Cells(cells.collect());
-        if self.0.len() > MAX_LABELS { Err(Unreadable::TooMany) } else { Ok(cells) }
+        let json = decompress(packed, MAX_JSON).ok_or(Unreadable::Damaged)?;
+        let cells: Vec<Cell<'_>> = serde_json::from_slice(&json).map_err(|_| Unreadable::Damaged)?;
+        let (mut read, mut labels) = (Vec::with_capacity(cells.len()), Vec::with_capacity(cells.len()));
+        for (place, cell) in cells.into_iter().enumerate() {
+            let value = cell.4;
+            let label = match self.last.get(place) {
+                Some(label) if label.is_of(&cell) => Arc::clone(label),
+                _ => self.the_same(Label::of(cell)),
+            };
+            let attributable = of_a_span && !WITHOUT_SPAN.contains(&label.context.as_str());
+            labels.push(Arc::clone(&label));
+            read.push(((label, attributable), value));
+        }
+        self.last = labels;
+        if self.known.len() > MAX_LABELS { Err(Unreadable::TooMany) } else { Ok(Cells(read)) }
     }
 
     fn the_same(&mut self, label: Label) -> Arc<Label> {
-        if let Some(known) = self.0.get(&label) {
+        if let Some(known) = self.known.get(&label) {
             return Arc::clone(known);
         }
         let label = Arc::new(label);
-        self.0.insert(Arc::clone(&label));
+        self.known.insert(Arc::clone(&label));
         label
+    }
+}
+
+impl Label {
+    fn of((context, function, activity, unit, _): Cell<'_>) -> Self {
+        let owned = |word: Word<'_>| word.0.into_owned();
+        Self {
+            context: owned(context),
+            function: function.map(owned),
+            activity: owned(activity),
+            unit: owned(unit),
+        }
+    }
+
+    fn is_of(&self, (context, function, activity, unit, _): &Cell<'_>) -> bool {
+        // What differs most comes first.
+        self.activity == activity.0
+            && self.function.as_deref() == function.as_ref().map(|word| &*word.0)
+            && self.context == context.0
+            && self.unit == unit.0
     }
 }
 
@@ -253,7 +284,7 @@ mod tests {
         assert_eq!(Table::default().execute_seconds(), None);
         let mut fetching = Table::default();
         fetching.add(&labels.read(&none, false).expect("it was packed"));
-        assert_eq!(labels.0.len(), 3, "each is held once");
+        assert_eq!(labels.known.len(), 3, "each is held once");
         assert_eq!(fetching.execute_seconds(), Some(0.0));
     }
 
@@ -261,7 +292,7 @@ mod tests {
     fn damage_is_noticed() {
         assert_eq!(Labels::default().read(b"nothing of ours", true).err(), Some(Unreadable::Damaged));
         // Spaces without end, which take next to nothing as they are packed.
-        let long = vec![b' '; usize::try_from(MAX_JSON).expect("it fits") + 1];
+        let long = vec![b' '; MAX_JSON + 1];
         let long = zstd::bulk::compress(&[&long[..], b"[]"].concat(), 1).expect("it is compressed");
         assert_eq!(Labels::default().read(&long, true).err(), Some(Unreadable::Damaged));
     }

@@ -12,9 +12,10 @@
 //! zigzag differences; others as floats, each bit pattern combined with its predecessor's. Both stand byte by
 //! byte, all lowest bytes first, so that what is noise stands apart from what zstd makes small.
 
-use std::{cell::RefCell, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use super::metric::Metric;
+use crate::compression::{compress, decompress};
 
 /// How long the time of one chunk is, in milliseconds. Chunks begin at multiples of it.
 pub const CHUNK_MILLISECONDS: i64 = 600_000;
@@ -23,7 +24,6 @@ pub const CHUNK_MILLISECONDS: i64 = 600_000;
 pub const MAX_SAMPLES: usize = 6_000;
 
 const VERSION: u8 = 1;
-const LEVEL: i32 = 3;
 
 /// The content of a full chunk with all metrics at their longest is not as large.
 const MAX_CONTENT: usize = MAX_SAMPLES * (8 + Metric::ALL.len() * 10);
@@ -140,60 +140,34 @@ impl Samples {
     }
 }
 
-/// Packs and unpacks; keeps its tables from one chunk to the next.
-pub struct Codec {
-    compressor: zstd::bulk::Compressor<'static>,
-    decompressor: zstd::bulk::Decompressor<'static>,
+/// Packs samples.
+///
+/// # Panics
+/// When there is no memory left.
+#[must_use]
+pub fn pack(samples: &Samples) -> Vec<u8> {
+    let content = write_columns(samples);
+    let mut packed = vec![VERSION];
+    write_varint(&mut packed, content.len() as u64);
+    packed.extend(compress(&content));
+    packed
 }
 
-impl Default for Codec {
-    fn default() -> Self {
-        Self {
-            compressor: zstd::bulk::Compressor::new(LEVEL).expect("the level exists"),
-            decompressor: zstd::bulk::Decompressor::new().expect("nothing can be wrong with no settings"),
-        }
+/// Reads what [`pack`] made.
+///
+/// # Errors
+/// [`Damaged`].
+pub fn unpack(packed: &[u8]) -> Result<Samples, Damaged> {
+    let mut packed = Reader(packed);
+    if packed.byte()? != VERSION {
+        return Err(Damaged);
     }
-}
-
-impl Codec {
-    /// Does `work` with the codec of this thread: its tables take longer to make than most chunks to pack.
-    pub fn with<T>(work: impl FnOnce(&mut Self) -> T) -> T {
-        thread_local! {
-            static CODEC: RefCell<Codec> = RefCell::default();
-        }
-        CODEC.with_borrow_mut(work)
+    let length = usize::try_from(packed.varint()?).map_err(|_| Damaged)?;
+    if length > MAX_CONTENT {
+        return Err(Damaged);
     }
-
-    /// Packs samples.
-    ///
-    /// # Panics
-    /// When there is no memory left.
-    #[must_use]
-    pub fn pack(&mut self, samples: &Samples) -> Vec<u8> {
-        let content = write_columns(samples);
-        let compressed = self.compressor.compress(&content).expect("the buffer is as long as it must be");
-        let mut packed = vec![VERSION];
-        write_varint(&mut packed, content.len() as u64);
-        packed.extend(compressed);
-        packed
-    }
-
-    /// Reads what [`Self::pack`] made.
-    ///
-    /// # Errors
-    /// [`Damaged`].
-    pub fn unpack(&mut self, packed: &[u8]) -> Result<Samples, Damaged> {
-        let mut packed = Reader(packed);
-        if packed.byte()? != VERSION {
-            return Err(Damaged);
-        }
-        let length = usize::try_from(packed.varint()?).map_err(|_| Damaged)?;
-        if length > MAX_CONTENT {
-            return Err(Damaged);
-        }
-        let content = self.decompressor.decompress(packed.0, length).map_err(|_| Damaged)?;
-        if content.len() == length { read_columns(&mut Reader(&content)) } else { Err(Damaged) }
-    }
+    let content = decompress(packed.0, length).ok_or(Damaged)?;
+    if content.len() == length { read_columns(&mut Reader(&content)) } else { Err(Damaged) }
 }
 
 fn write_columns(chunk: &Samples) -> Vec<u8> {

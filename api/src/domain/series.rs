@@ -208,7 +208,7 @@ fn written(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::sample_chunk::Codec;
+    use crate::domain::sample_chunk::{pack, unpack};
 
     #[test]
     fn buckets_are_as_narrow_as_two_thousand_allow() {
@@ -238,12 +238,11 @@ mod tests {
         for (offset, value) in [(0, 9.0), (1_000, 0.1), (4_999, 0.5), (5_000, 7.0), (9_000, 1.0)] {
             samples.add(offset, [(Metric::Cpu, value)]);
         }
-        let mut codec = Codec::default();
-        let packed = codec.pack(&samples);
+        let packed = pack(&samples);
         let window = Window::new(600_001, 609_000, Some(5)).expect("few buckets");
         assert_eq!(window.chunks(), (600_000, 600_000));
         let mut buckets = Buckets::new(window, &[Metric::Cpu, Metric::Threads]);
-        buckets.add(600_000, &codec.unpack(&packed).expect("just packed"));
+        buckets.add(600_000, &unpack(&packed).expect("just packed"));
         let of = |metric| {
             let points = buckets.of(metric).map(|(at, b)| (at, b.mean(), b.min, b.max));
             points.collect::<Vec<_>>()

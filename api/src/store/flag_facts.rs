@@ -17,7 +17,7 @@ use sea_orm::{
 use super::{error::StoreError, page, scoped::AccountStore};
 use crate::domain::{
     flag::{ErrorCount, FAILURES_WITHIN_MS, Facts, OF_CLUSTERS, OF_WORKERS, Process, Readings, differing},
-    sample_chunk::{CHUNK_MILLISECONDS, Codec},
+    sample_chunk::{CHUNK_MILLISECONDS, unpack},
 };
 
 /// How far back measurements are looked at, in milliseconds: a few reports, and longer than any rule needs.
@@ -103,7 +103,7 @@ impl AccountStore {
             .await?;
         for (cluster, start, data) in rows {
             if let Some((facts, times)) = found.get_mut(&cluster).zip(times.get(&cluster)) {
-                let samples = Codec::with(|codec| codec.unpack(&data));
+                let samples = unpack(&data);
                 let samples = samples.map_err(|damaged| StoreError::damaged(&damaged))?;
                 facts.cluster.add(start.0, &samples, &OF_CLUSTERS, *times);
             }
@@ -141,7 +141,7 @@ impl AccountStore {
             let (cluster, worker, start, data): (ClusterId, WorkerId, KeyTime, Vec<u8>) =
                 row.try_get_many_by_index()?;
             if let Some(times) = times.get(&cluster) {
-                let samples = Codec::with(|codec| codec.unpack(&data));
+                let samples = unpack(&data);
                 let samples = samples.map_err(|damaged| StoreError::damaged(&damaged))?;
                 workers.entry((cluster, worker)).or_default().add(start.0, &samples, &OF_WORKERS, *times);
             }

@@ -17,7 +17,7 @@ use super::{error::StoreError, scoped::AccountStore, upsert::replace};
 use crate::domain::{
     metric::Metric,
     report::SampleReport,
-    sample_chunk::{Codec, Samples, place},
+    sample_chunk::{Samples, pack, place, unpack},
     series::{Buckets, Window},
 };
 
@@ -68,7 +68,7 @@ impl AccountStore {
             while !ranges.is_empty() {
                 let chunks = self.chunks(&ranges).await?;
                 for (parent, started_at, data) in &chunks {
-                    let samples = Codec::with(|codec| codec.unpack(data));
+                    let samples = unpack(data);
                     let samples = samples.map_err(|damaged| StoreError::damaged(&damaged))?;
                     for place in places.get(parent).into_iter().flatten() {
                         series[*place].add(started_at.0, &samples);
@@ -167,7 +167,7 @@ impl AccountStore {
         let (mut of_cluster, mut of_workers) = (Vec::new(), Vec::new());
         for ((worker, started_at), new) in new {
             let known = stored.remove(&(worker, started_at));
-            let Some((samples, data)) = Codec::with(|codec| merge(codec, known.as_deref(), new)) else {
+            let Some((samples, data)) = merge(known.as_deref(), new) else {
                 continue;
             };
             let (account_id, cluster_id) = (self.account_id(), cluster);
@@ -238,8 +238,8 @@ fn is_full(chunks: &[Chunk]) -> bool {
 }
 
 /// What a chunk has to become, if it has to: how many samples, and these packed.
-fn merge(codec: &mut Codec, stored: Option<&[u8]>, new: Samples) -> Option<(i32, Vec<u8>)> {
-    let samples = match stored.map(|data| codec.unpack(data)).transpose() {
+fn merge(stored: Option<&[u8]>, new: Samples) -> Option<(i32, Vec<u8>)> {
+    let samples = match stored.map(unpack).transpose() {
         Ok(None) => new,
         Ok(Some(mut known)) => {
             if !known.merge(&new) {
@@ -254,7 +254,7 @@ fn merge(codec: &mut Codec, stored: Option<&[u8]>, new: Samples) -> Option<(i32,
         }
     };
     let count = i32::try_from(samples.len()).unwrap_or(i32::MAX);
-    (count > 0).then(|| (count, codec.pack(&samples)))
+    (count > 0).then(|| (count, pack(&samples)))
 }
 
 /// Keys by workers and times whose combinations hold them all, in few groups that are not too large.

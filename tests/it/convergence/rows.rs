@@ -12,7 +12,7 @@ use entity::{
     usage_day, usage_hour, user, worker, worker_sample_chunk,
 };
 use galvo::{
-    domain::{fine_metric::Table, metric::Metric, sample_chunk::Codec},
+    domain::{fine_metric::Table, metric::Metric, sample_chunk::unpack},
     store::AccountStore,
 };
 use harness::{Member, TestApp};
@@ -229,7 +229,7 @@ impl Reader {
 
 /// Packed samples by metric, as pairs of milliseconds and values.
 fn samples(packed: &[u8]) -> Value {
-    let samples = Codec::default().unpack(packed).unwrap();
+    let samples = unpack(packed).unwrap();
     let values = |metric: Metric| samples.values(metric).collect::<Vec<_>>();
     let metrics = Metric::ALL.iter().map(|metric| (metric.name(), values(*metric)));
     json!(metrics.filter(|(_, values)| !values.is_empty()).collect::<BTreeMap<_, _>>())

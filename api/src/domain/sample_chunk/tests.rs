@@ -52,28 +52,26 @@ fn raw_of(samples: &Samples) -> Raw {
 proptest! {
     #[test]
     fn what_is_packed_is_unpacked(raw in raw()) {
-        let mut codec = Codec::default();
-        let packed = codec.pack(&samples(&raw));
+        let packed = pack(&samples(&raw));
         let expected: Raw = raw
             .into_iter()
             .map(|(offset, values)| (offset, values.into_iter().map(|(m, value)| (m, kept(value))).collect()))
             .collect();
-        let unpacked = codec.unpack(&packed).unwrap();
+        let unpacked = unpack(&packed).unwrap();
         prop_assert_eq!(raw_of(&unpacked), expected);
         // Packing what was unpacked gives the same bytes: nothing is rounded twice.
-        prop_assert_eq!(codec.pack(&unpacked), packed);
+        prop_assert_eq!(pack(&unpacked), packed);
     }
 
     #[test]
     fn merging_commutes_and_is_idempotent(a in raw(), b in raw(), c in raw()) {
-        let mut codec = Codec::default();
-        let mut merged = |parts: &[&Raw]| {
+        let merged = |parts: &[&Raw]| {
             // Through the packed form each time, as reports are stored one after the other.
-            parts.iter().fold(codec.pack(&Samples::default()), |packed, part| {
-                let mut known = codec.unpack(&packed).unwrap();
+            parts.iter().fold(pack(&Samples::default()), |packed, part| {
+                let mut known = unpack(&packed).unwrap();
                 let before = known.clone();
                 assert_eq!(known.merge(&samples(part)), known != before);
-                codec.pack(&known)
+                pack(&known)
             })
         };
         let expected = merged(&[&a, &b, &c]);
@@ -94,8 +92,7 @@ proptest! {
 
     #[test]
     fn other_bytes_are_damaged_and_not_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60), at in 0..60_usize) {
-        let mut codec = Codec::default();
-        let _ = codec.unpack(&bytes);
+        let _ = unpack(&bytes);
         let _ = read_columns(&mut Reader(&bytes));
         let content = write_columns(&samples(&BTreeMap::from([(7, BTreeMap::from([(Metric::Cpu, 1.5)]))])));
         let mut content: Vec<u8> = content.into_iter().chain(bytes).collect();
@@ -123,9 +120,8 @@ fn the_first_of_too_many_stay_whatever_the_order() {
     let mut last = forward.clone();
     assert!(!last.add(599_999, [(Metric::Cpu, 1.0)]));
     assert_eq!(last, forward);
-    let mut codec = Codec::default();
-    let packed = codec.pack(&forward);
-    assert_eq!(codec.unpack(&packed), Ok(forward));
+    let packed = pack(&forward);
+    assert_eq!(unpack(&packed), Ok(forward));
 }
 
 #[test]
@@ -136,11 +132,10 @@ fn chunks_begin_every_ten_minutes() {
 
 #[test]
 fn versions_that_are_not_known_are_not_guessed_at() {
-    let mut codec = Codec::default();
-    let mut packed = codec.pack(&samples(&BTreeMap::from([(0, BTreeMap::from([(Metric::Cpu, 1.0)]))])));
+    let mut packed = pack(&samples(&BTreeMap::from([(0, BTreeMap::from([(Metric::Cpu, 1.0)]))])));
     packed[0] = 2;
-    assert_eq!(codec.unpack(&packed), Err(Damaged));
-    assert_eq!(codec.unpack(&[]), Err(Damaged));
+    assert_eq!(unpack(&packed), Err(Damaged));
+    assert_eq!(unpack(&[]), Err(Damaged));
 }
 
 /// Ten minutes of a busy cluster, every ten seconds, as Dask measures: process memory to the page, CPU in
@@ -178,8 +173,8 @@ fn busy(samples_count: u32) -> Samples {
 
 #[test]
 fn a_sample_of_a_busy_cluster_takes_thirty_bytes() {
-    let packed = Codec::default().pack(&busy(60));
+    let packed = pack(&busy(60));
     assert!(packed.len() <= 30 * 60, "{} bytes a sample", packed.len() / 60);
-    let alone = Codec::default().pack(&busy(1));
+    let alone = pack(&busy(1));
     assert!(alone.len() <= 100, "{} bytes", alone.len());
 }

@@ -1,0 +1,71 @@
+//! What is stored compressed: by zstd, with tables that a thread keeps. Making them takes longer than most of it takes to
+//! compress or to read.
+
+use std::cell::RefCell;
+
+use zstd::{
+    bulk::{Compressor, Decompressor},
+    zstd_safe::get_frame_content_size,
+};
+
+struct Tables {
+    compressor: Compressor<'static>,
+    decompressor: Decompressor<'static>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self {
+            compressor: Compressor::new(zstd::DEFAULT_COMPRESSION_LEVEL).expect("the level exists"),
+            decompressor: Decompressor::new().expect("nothing can be wrong with no settings"),
+        }
+    }
+}
+
+thread_local! {
+    static TABLES: RefCell<Tables> = RefCell::default();
+}
+
+/// Compresses it: the same gives the same.
+///
+/// # Panics
+/// When there is no memory left.
+pub(crate) fn compress(plain: &[u8]) -> Vec<u8> {
+    let compressed = TABLES.with_borrow_mut(|tables| tables.compressor.compress(plain));
+    compressed.expect("the buffer is as long as it must be")
+}
+
+/// What was compressed; none if it was not, or is longer than `most` bytes. It says how long it is, so no more memory is taken.
+pub(crate) fn decompress(compressed: &[u8], most: usize) -> Option<Vec<u8>> {
+    let length = usize::try_from(get_frame_content_size(compressed).ok()??).ok()?;
+    let decompressed = || TABLES.with_borrow_mut(|tables| tables.decompressor.decompress(compressed, length));
+    if length <= most { decompressed().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_compressed_is_read_again_and_is_the_same_whatever_came_before() {
+        let long = vec![7; 100_000];
+        let texts: [&[u8]; 4] = [b"", b"galvo", &long, b"galvo"];
+        let compressed = texts.map(compress);
+        for (plain, compressed) in texts.into_iter().zip(&compressed) {
+            assert_eq!(decompress(compressed, plain.len()).as_deref(), Some(plain));
+            assert_eq!(zstd::bulk::compress(plain, 3).expect("a buffer that is long enough"), *compressed);
+        }
+        assert_eq!(compressed[1], compressed[3]);
+    }
+
+    #[test]
+    fn what_is_too_long_or_damaged_is_not_read() {
+        let compressed = compress(&[7; 1_000]);
+        assert_eq!(decompress(&compressed, 999), None);
+        assert_eq!(decompress(&compressed[..compressed.len() - 1], 1_000), None);
+        assert_eq!(decompress(b"galvo", 1_000), None);
+        assert_eq!(decompress(b"", 1_000), None);
+        // One frame behind another is more than the first one says.
+        assert_eq!(decompress(&[&compressed[..], &compressed].concat(), 5_000), None);
+    }
+}
