@@ -57,6 +57,7 @@ pub(super) async fn generate(databases: &Databases, scale: i64) -> Result<Histor
     let (account, number): (Uuid, i64) = (model.try_get(0)?, model.try_get(1)?);
     let (clusters, days) = (CLUSTERS * scale, DAYS * scale);
     add_users(&mut sql, account).await?;
+    keep(&mut sql, account).await?;
     add_fine_metric_rows(&mut sql, account, number).await?;
     // Whole seconds, so that the copies of one model differ in what they are ordered by.
     let apart = days * DAY / clusters / 1_000 * 1_000;
@@ -125,6 +126,15 @@ async fn add_users(sql: &mut PgConnection, account: Uuid) -> Result<()> {
            SELECT md5('account' || n)::uuid, 'other-' || n, 'Other', 0 FROM generate_series(1, {OTHERS}) AS n"
     );
     sql.execute(AssertSqlSafe(users)).await?;
+    Ok(())
+}
+
+/// Has the account keep everything: the server would remove what is in the older part of the longer history.
+async fn keep(sql: &mut PgConnection, account: Uuid) -> Result<()> {
+    let keep = "INSERT INTO data_policies (account_id, data_class, accepted, retention_days)
+        SELECT $1, class, true, 36500
+        FROM unnest(ARRAY['basic', 'tasks', 'dask_errors', 'user_errors', 'code', 'profiles', 'events', 'logs']) AS class";
+    sqlx::query(keep).bind(account).execute(sql).await?;
     Ok(())
 }
 

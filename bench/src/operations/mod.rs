@@ -1,12 +1,14 @@
 //! Operations: what people and programs ask, of the server and of the database by one statement written by hand, on
 //! a history and on one that is ten times as long.
 
+mod bare;
 mod data;
 mod model;
 mod queries;
 
 use std::{
     fmt::Write as _,
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -23,6 +25,7 @@ use crate::{
     results::{Outcome, spread},
     server::{Server, processor_seconds},
 };
+use bare::Bare;
 use data::History;
 use queries::{Bind, Operation};
 
@@ -68,6 +71,7 @@ struct Done {
 struct Rounds {
     short: Vec<Done>,
     long: Vec<Done>,
+    bare: Vec<Done>,
     by_hand: Vec<Done>,
 }
 
@@ -81,19 +85,22 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         }
         check(&short, &databases.token, &short.operations[index]).await?;
         check(&long, &databases.token, operation).await?;
+        let bare = Bare::start(&long.history.database.url, operation).await?;
         let mut rounds = Rounds::default();
         // The first round only warms up.
         for round in 0..=options.rounds {
             let on_short = ask(&short, &databases.token, &short.operations[index], options).await?;
             let on_long = ask(&long, &databases.token, operation, options).await?;
+            let of_bare = exchange(bare.address, &databases.token, operation, options, &[]).await?;
             let by_hand = by_hand(&long, operation, options).await?;
             println!(
-                "  {} round {round}: {:.0}/s, {:.0}/s on the short history, {:.0}/s by hand",
-                operation.name, on_long.rate, on_short.rate, by_hand.rate
+                "  {} round {round}: {:.0}/s, {:.0}/s on the short history, {:.0}/s of a bare server, {:.0}/s by hand",
+                operation.name, on_long.rate, on_short.rate, of_bare.rate, by_hand.rate
             );
             if round > 0 {
                 rounds.short.push(on_short);
                 rounds.long.push(on_long);
+                rounds.bare.push(of_bare);
                 rounds.by_hand.push(by_hand);
             }
         }
@@ -146,6 +153,21 @@ impl Rounds {
             held: Some(ratio >= AIM_RATE),
         }
         .tell();
+        let (ratio, least, most) = ratios(&self.bare, &self.by_hand);
+        let (of_that, ..) = ratios(&self.long, &self.bare);
+        Outcome {
+            benchmark: format!("operations, {name}: a bare server"),
+            figure: format!(
+                "{:.0} operations/s with HTTP and a token beside the statement (ratios {least:.3} to {most:.3}); \
+                 the server does {of_that:.3} times as many",
+                rate(&self.bare),
+            ),
+            reference: format!("{:.0} operations/s by one hand-written statement", rate(&self.by_hand)),
+            ratio: Some(ratio),
+            aim: String::new(),
+            held: None,
+        }
+        .tell();
         let (growth, least, most) = ratios(&self.short, &self.long);
         Outcome {
             benchmark: format!("operations, {name}: growth"),
@@ -163,29 +185,51 @@ impl Rounds {
     }
 }
 
-/// Whether server and statement tell of the same number of rows.
+/// Whether server and statement tell of the same number of rows, whichever request it is.
 async fn check(side: &Side, token: &str, operation: &Operation) -> Result<()> {
     let mut client = Connection::open(side.server.address, token).await?;
-    let request = client.query(&operation.requests[0]);
-    let answer: Value = serde_json::from_slice(client.exchange(&request).await?)?;
-    if !answer["errors"].is_null() {
-        return Err(format!("{}: {}", operation.name, answer["errors"]).into());
-    }
     let mut database = PgConnection::connect(&side.history.database.url).await?;
-    let rows = fetch(&mut database, operation, 0).await?;
-    let (told, found) = ((operation.rows)(&answer["data"]), rows.len());
-    let (written, by_hand) = (answer.to_string().len(), write(&rows).len());
-    println!("  {}: {found} rows, {written} bytes of the server, {by_hand} by hand", operation.name);
-    if told != found || found == 0 {
-        return Err(format!("{}: the server told of {told} rows and SQL of {found}", operation.name).into());
+    let mut first = None;
+    for (turn, request) in operation.requests.iter().enumerate() {
+        let request = client.query(request);
+        let answer: Value = serde_json::from_slice(client.exchange(&request).await?)?;
+        if !answer["errors"].is_null() {
+            return Err(format!("{}: {}", operation.name, answer["errors"]).into());
+        }
+        let rows = fetch(&mut database, operation, turn).await?;
+        let (told, found) = ((operation.rows)(&answer["data"]), rows.len());
+        let usual = *first.get_or_insert_with(|| {
+            let (written, by_hand) = (answer.to_string().len(), write(&rows).len());
+            println!("  {}: {found} rows, {written} bytes of the server, {by_hand} by hand", operation.name);
+            found
+        });
+        if told != found || found != usual || found == 0 {
+            let name = operation.name;
+            let error = format!("{name}: the server told of {told} rows and SQL of {found}, {usual} before");
+            return Err(error.into());
+        }
     }
     Ok(())
 }
 
 /// What the server does.
 async fn ask(side: &Side, token: &str, operation: &Arc<Operation>, options: &Options) -> Result<Done> {
+    let database = PgConnection::connect(&side.history.database.url).await?;
+    let mut processes = backends(database).await?;
+    processes.push(side.server.pid());
+    exchange(side.server.address, token, operation, options, &processes).await
+}
+
+/// What whoever listens at `address` does, with the help of these processes.
+async fn exchange(
+    address: SocketAddr,
+    token: &str,
+    operation: &Arc<Operation>,
+    options: &Options,
+    processes: &[u32],
+) -> Result<Done> {
     let workers = (0..options.connections as usize).map(|worker| {
-        let (operation, token, address) = (Arc::clone(operation), token.to_owned(), side.server.address);
+        let (operation, token) = (Arc::clone(operation), token.to_owned());
         async move |deadline: Instant| -> Result<(usize, Option<PgConnection>)> {
             let mut client = Connection::open(address, &token).await?;
             let requests: Vec<Vec<u8>> =
@@ -202,10 +246,7 @@ async fn ask(side: &Side, token: &str, operation: &Arc<Operation>, options: &Opt
             Ok((done, None))
         }
     });
-    let database = PgConnection::connect(&side.history.database.url).await?;
-    let mut processes = backends(database).await?;
-    processes.push(side.server.pid());
-    rate(options.seconds, workers, &processes).await
+    rate(options.seconds, workers, processes).await
 }
 
 /// The processes that work for the server's connections.
