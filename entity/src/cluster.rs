@@ -105,6 +105,54 @@ positional! {
         /// Graphs the scheduler was taking in; none where Dask does not tell.
         pub graph_updates: Option<i64>,
     }
+
+    lists show {
+        AccountId account_id,
+        Id id,
+        SchedulerId scheduler_id,
+        UserId user_id,
+        Name name,
+        Status status,
+        DesiredState desired_state,
+        ReportedAt reported_at,
+        LastSeenAt last_seen_at,
+        StartedAt started_at,
+        ClosedAt closed_at,
+        IdleSince idle_since,
+        TotalTasks total_tasks,
+        TotalTasksSucceeded total_tasks_succeeded,
+        TotalTasksErred total_tasks_erred,
+        TotalErrors total_errors,
+        TotalComputeSeconds total_compute_seconds,
+        TotalTransferSeconds total_transfer_seconds,
+        TotalThreadSeconds total_thread_seconds,
+        TotalBytes total_bytes,
+        TotalWorkers total_workers,
+        PeakWorkers peak_workers,
+        PeakThreads peak_threads,
+        EndedKey ended_key,
+        DurationMs duration_ms,
+    }
+    and not {
+        address: None,
+        dashboard_url: None,
+        sequence: 0,
+        complete_until: 0,
+        interval_seconds: 0.0,
+        first_seen_at: Timestamp::from(ChronoDateTimeUtc::UNIX_EPOCH),
+        close_reason: None,
+        workers: 0,
+        threads: 0,
+        memory_limit_bytes: None,
+        memory_used_bytes: 0,
+        environment_id: None,
+        dropped: Counts::default(),
+        receipt: Receipt::default(),
+        changed_at: 0,
+        late_at: 0,
+        idle_timeout_seconds: None,
+        graph_updates: None,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -52,6 +52,21 @@ positional! {
         /// The change of the cluster that brought it as it is, as `clusters.changed_at` has it.
         pub arrived_at: i64,
     }
+
+    lists show {
+        AccountId account_id,
+        ClusterId cluster_id,
+        Id id,
+        State state,
+        StartedAt started_at,
+        StoppedAt stopped_at,
+    }
+    and not {
+        sequence: 0,
+        span_ids: SpanIds::default(),
+        code: CodeStacks::default(),
+        arrived_at: 0,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -42,6 +42,28 @@ positional! {
         /// The change of the cluster that brought it, as `clusters.changed_at` has it.
         pub arrived_at: i64,
     }
+
+    lists show {
+        AccountId account_id,
+        ClusterId cluster_id,
+        Id id,
+        ComputationId computation_id,
+        TaskGroupId task_group_id,
+        OccurredAt occurred_at,
+        Key key,
+        ExceptionType exception_type,
+        Worker worker,
+        Origin origin,
+        Retries retries,
+        WorkerId worker_id,
+        GroupId group_id,
+    }
+    and not {
+        span_id: None,
+        key_id: 0,
+        sealed: None,
+        arrived_at: 0,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -1,24 +1,39 @@
 //! Rows that are read by the places of their columns.
 
-use sea_orm::{DbErr, ModelTrait, QueryResult};
+use sea_orm::{DbErr, EntityTrait, ModelTrait, QueryResult};
 
 /// A row of a statement that selects all columns of its table, in their order, before any others. Looking for each
 /// column of each row by its name takes longer than anything else that is done to read a list.
 pub trait Positional: ModelTrait {
+    /// The columns that most lists show, where they are much less than all; otherwise none.
+    const LISTED: &'static [<<Self as ModelTrait>::Entity as EntityTrait>::Column] = &[];
+
     /// Reads the row.
     ///
     /// # Errors
     /// When a column has another type.
     fn by_position(row: &QueryResult) -> Result<Self, DbErr>;
+
+    /// Reads a row of a statement that selects [`Self::LISTED`] instead, in their order. What is not among them says nothing.
+    ///
+    /// # Errors
+    /// When a column has another type.
+    fn listed(row: &QueryResult) -> Result<Self, DbErr> {
+        Self::by_position(row)
+    }
 }
 
-/// Makes a model [`Positional`].
+/// Makes a model [`Positional`], and says what lists show of it, with what stands for the rest.
 macro_rules! positional {
     (
         $(#[$meta:meta])*
         pub struct Model {
             $($(#[$of_field:meta])* pub $field:ident: $outer:ident $(<$inner:ty>)?),* $(,)?
         }
+        $(
+            lists show { $($column:ident $listed:ident),* $(,)? }
+            and not { $($other:ident: $nothing:expr),* $(,)? }
+        )?
     ) => {
         $(#[$meta])*
         pub struct Model {
@@ -32,6 +47,16 @@ macro_rules! positional {
                 let mut next = || columns.next().unwrap_or(usize::MAX);
                 Ok(Self { $($field: row.try_get_by_index(next())?,)* })
             }
+
+            $(
+                const LISTED: &'static [Column] = &[$(Column::$column),*];
+
+                fn listed(row: &sea_orm::QueryResult) -> Result<Self, sea_orm::DbErr> {
+                    let mut columns = 0..;
+                    let mut next = || columns.next().unwrap_or(usize::MAX);
+                    Ok(Self { $($listed: row.try_get_by_index(next())?,)* $($other: $nothing,)* })
+                }
+            )?
         }
     };
 }

@@ -56,6 +56,44 @@ positional! {
         /// Attempts that failed and were tried again.
         pub tasks_retried: i64,
     }
+
+    lists show {
+        AccountId account_id,
+        ClusterId cluster_id,
+        Id id,
+        Name name,
+        Prefix prefix,
+        FirstSeenAt first_seen_at,
+        StartedAt started_at,
+        StoppedAt stopped_at,
+        Tasks tasks,
+        TasksSucceeded tasks_succeeded,
+        TasksErred tasks_erred,
+        Released released,
+        Waiting waiting,
+        NoWorker no_worker,
+        Queued queued,
+        Processing processing,
+        Memory memory,
+        Erred erred,
+        Forgotten forgotten,
+        ComputeSeconds compute_seconds,
+        TransferSeconds transfer_seconds,
+        DiskReadSeconds disk_read_seconds,
+        DiskWriteSeconds disk_write_seconds,
+        SerializeSeconds serialize_seconds,
+        DeserializeSeconds deserialize_seconds,
+        OtherSeconds other_seconds,
+        Bytes bytes,
+    }
+    and not {
+        sequence: 0,
+        tasks_blamed: 0,
+        types: Names::default(),
+        dependencies: TaskGroupIds::default(),
+        span_id: None,
+        tasks_retried: 0,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

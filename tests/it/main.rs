@@ -48,6 +48,7 @@ mod isolation;
 mod jwt;
 mod key;
 mod life_cycle;
+mod listed;
 mod live;
 mod log;
 mod member;

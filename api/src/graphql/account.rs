@@ -10,10 +10,11 @@ use super::{
     api_token::{self, ApiToken},
     audit_entry::{self, AuditEntry, AuditFilter},
     breakdown::{FineMetricDimension, FineMetricTable},
+    cluster::Cluster,
     cluster_list::{self, ClusterConnection, ClusterFilter, ClusterOrder, TimeRange},
     cluster_tag::TagPattern,
     comparison::{Comparison, ComparisonDimension},
-    connection::{Connection, PageArguments},
+    connection::{Connection, PageArguments, extent},
     cost::CostRate,
     data_policy::DataPolicy,
     error::{ApiError, Unsealed},
@@ -154,6 +155,7 @@ impl Account {
     #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn clusters(
         &self,
+        context: &Context<'_>,
         #[graphql(desc = "Only clusters that pass all of its conditions; all if absent.")] filter: Option<
             ClusterFilter,
         >,
@@ -165,7 +167,8 @@ impl Account {
         #[graphql(desc = "The order of the list.", default)] order_by: ClusterOrder,
     ) -> Result<ClusterConnection, ApiError> {
         let page = PageArguments { first, after, last, before };
-        cluster_list::clusters(&self.0, filter.unwrap_or_default(), order_by, page).await
+        let extent = extent::<Cluster>(context);
+        cluster_list::clusters(&self.0, extent, filter.unwrap_or_default(), order_by, page).await
     }
 
     /// The errors of all of its clusters, those that look alike as one; the group with the newest error first. Groups may

@@ -1,6 +1,6 @@
 //! Clusters: one per scheduler process.
 
-use async_graphql::{Enum, ID, Object, SimpleObject};
+use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
     cluster::{self, Model, Status},
@@ -15,7 +15,7 @@ use super::{
     cluster_note::ClusterNotes,
     cluster_tag::{self, Tag},
     computation::Computation,
-    connection::{Connection, PageArguments, connect},
+    connection::{Connection, Listed, PageArguments, connect, connect_listed},
     data_policy::PrivacyReceipt,
     environment::{Environment, PackageMismatch, mismatches},
     error::{ApiError, Unsealed},
@@ -289,6 +289,7 @@ impl Cluster {
     /// What was submitted to it, the newest first.
     async fn computations(
         &self,
+        context: &Context<'_>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -296,12 +297,21 @@ impl Cluster {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Computation>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        connect(&self.scope, self.row.id, ComputationSort::NewestFirst, page, Computation::new).await
+        connect_listed(
+            context,
+            &self.scope,
+            self.row.id,
+            ComputationSort::NewestFirst,
+            page,
+            Computation::new,
+        )
+        .await
     }
 
     /// Its groups of tasks with the same name, in the order they were first seen.
     async fn task_groups(
         &self,
+        context: &Context<'_>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -310,12 +320,13 @@ impl Cluster {
     ) -> Result<Connection<TaskGroup>, ApiError> {
         let page = PageArguments { first, after, last, before };
         let parent = TaskGroupParent::Cluster(self.row.id);
-        connect(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        connect_listed(context, &self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
     }
 
     /// The tasks of it that erred, the newest first.
     async fn errors(
         &self,
+        context: &Context<'_>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -324,7 +335,7 @@ impl Cluster {
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
         let page = PageArguments { first, after, last, before };
         let parent = ErrorParent::Cluster(self.row.id);
-        connect(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
+        connect_listed(context, &self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
     }
 
     /// What Dask or a user logged with `log_event`, in the order it happened.
@@ -505,6 +516,30 @@ in_place! {
     Cluster: id, number, scheduler_id, name, address, dashboard_url, state, desired_state, started_at, ended_at,
         duration_seconds, close_reason, last_seen_at, idle_since, idle_seconds;
         now: Option<Placed<ClusterSnapshot>>, totals: Placed<ClusterTotals>, dropped: Placed<DroppedItems>
+}
+
+impl Listed for Cluster {
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "number",
+        "schedulerId",
+        "name",
+        "account",
+        "user",
+        "state",
+        "desiredState",
+        "startedAt",
+        "endedAt",
+        "durationSeconds",
+        "lastSeenAt",
+        "idleSince",
+        "idleSeconds",
+        "totals",
+        "tags",
+        "notes",
+        "usage",
+        "flags",
+    ];
 }
 
 /// What a cluster is doing.

@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     domain::cost::{Currency, RateCard},
-    store::{self, AccountStore, ClusterSort, ClusterSortBy, CostAtLeast, Flagged, VersionFilter},
+    store::{
+        self, AccountStore, ClusterSort, ClusterSortBy, CostAtLeast, Flagged, VersionFilter,
+        page::{Extent, PageRequest},
+    },
 };
 
 /// Users a filter names at the most, since each is a value of the statement.
@@ -164,15 +167,16 @@ impl ClusterOrder {
     }
 }
 
-/// A page of the clusters of an account that pass a filter.
+/// A page of the clusters of an account that pass a filter, with so much of each.
 pub(super) async fn clusters(
     scope: &AccountScope,
+    extent: Extent,
     filter: ClusterFilter,
     order: ClusterOrder,
     page: PageArguments,
 ) -> Result<ClusterConnection, ApiError> {
     let sort = order.check(scope).await?;
-    let request = page.request(scope, sort)?;
+    let request = PageRequest { extent, ..page.request(scope, sort)? };
     let filter = filter.check(scope).await?;
     let page = match sort.by {
         ClusterSortBy::Cost(currency) => {

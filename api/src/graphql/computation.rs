@@ -1,6 +1,6 @@
 //! Computations: what was submitted at once.
 
-use async_graphql::{Enum, ID, Object};
+use async_graphql::{Context, Enum, ID, Object};
 use chrono::{DateTime, Utc};
 use entity::{
     computation::{self, Model},
@@ -10,7 +10,7 @@ use entity::{
 use super::{
     cluster::Cluster,
     code::CodeFrame,
-    connection::{Connection, PageArguments, connect},
+    connection::{Connection, Listed, PageArguments, connect_listed},
     error::ApiError,
     error_occurrence::ErrorOccurrence,
     id::GlobalId,
@@ -95,6 +95,7 @@ impl Computation {
     /// all of its tasks.
     async fn task_groups(
         &self,
+        context: &Context<'_>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -103,12 +104,13 @@ impl Computation {
     ) -> Result<Connection<TaskGroup>, ApiError> {
         let parent = TaskGroupParent::Computation(self.row.cluster_id, self.row.id);
         let page = PageArguments { first, after, last, before };
-        connect(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        connect_listed(context, &self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
     }
 
     /// The tasks of it that erred, the newest first.
     async fn errors(
         &self,
+        context: &Context<'_>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -117,11 +119,16 @@ impl Computation {
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
         let parent = ErrorParent::Computation(self.row.cluster_id, self.row.id);
         let page = PageArguments { first, after, last, before };
-        connect(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
+        connect_listed(context, &self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
     }
 }
 
 in_place! { Computation: id, dask_id, state, started_at, ended_at, wall_seconds }
+
+impl Listed for Computation {
+    const FIELDS: &'static [&'static str] =
+        &["id", "daskId", "cluster", "state", "startedAt", "endedAt", "wallSeconds", "taskGroups", "errors"];
+}
 
 /// How far a computation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]

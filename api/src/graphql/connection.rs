@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, hash::Hash, sync::Arc};
 
-use async_graphql::{Object, ObjectType, OutputType, SimpleObject, TypeName, connection::EmptyFields};
+use async_graphql::{
+    Context, Object, ObjectType, OutputType, SelectionField, SimpleObject, TypeName, connection::EmptyFields,
+};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::future::BoxFuture;
 
@@ -16,7 +18,7 @@ use super::{
 };
 use crate::store::{
     AccountStore, StoreError,
-    page::{End, Key, Page, PageRequest, Sort},
+    page::{End, Extent, Key, Page, PageRequest, Sort},
 };
 
 /// How many items a page has unless the query says.
@@ -69,8 +71,28 @@ impl PageArguments {
             end,
             after: key("after", self.after)?,
             before: key("before", self.before)?,
+            extent: Extent::Whole,
         })
     }
+}
+
+/// An item of whose row lists read no more than most of them show.
+pub(super) trait Listed {
+    /// The fields for which that is enough.
+    const FIELDS: &'static [&'static str];
+}
+
+/// How much of each row it takes to answer what is selected of the list that `context` stands at.
+pub(super) fn extent<Node: Listed>(context: &Context<'_>) -> Extent {
+    let is_listed =
+        |field: SelectionField<'_>| field.name() == "__typename" || Node::FIELDS.contains(&field.name());
+    let of_node = |field: SelectionField<'_>| field.selection_set().all(is_listed);
+    let is_enough = context.field().selection_set().all(|field| match field.name() {
+        "nodes" => of_node(field),
+        "edges" => field.selection_set().filter(|field| field.name() == "node").all(of_node),
+        _ => true,
+    });
+    if is_enough { Extent::Listed } else { Extent::Whole }
 }
 
 fn bad_cursor(argument: &'static str) -> ApiError {
@@ -78,7 +100,12 @@ fn bad_cursor(argument: &'static str) -> ApiError {
 }
 
 pub(super) fn write_cursor(sort: impl Sort, key: &Key) -> String {
-    let cursor = serde_json::to_vec(&(CURSOR_VERSION, sort.name(), key)).expect("numbers and text are JSON");
+    write_place(sort.name(), key)
+}
+
+/// The same of an order that has a name.
+fn write_place(sort: &str, key: &Key) -> String {
+    let cursor = serde_json::to_vec(&(CURSOR_VERSION, sort, key)).expect("numbers and text are JSON");
     URL_SAFE_NO_PAD.encode(cursor)
 }
 
@@ -113,10 +140,17 @@ pub(super) struct Connection<Node, More = EmptyFields> {
     more: More,
 }
 
-/// An item and where it stands.
+/// An item and where it stands: its cursor is written when it is asked for, which of most items it is not.
 pub(super) struct Edge<Node> {
-    cursor: String,
+    sort: &'static str,
+    key: Key,
     node: Node,
+}
+
+impl<Node> Edge<Node> {
+    fn place(&self) -> String {
+        write_place(self.sort, &self.key)
+    }
 }
 
 /// A page of a parent's list, read together with the same page of other parents' lists.
@@ -133,7 +167,42 @@ where
     S: Sort + Eq + Hash + 'static,
     Row: Clone + Send + Sync + 'static,
 {
-    let request = page.request(scope, sort)?;
+    connect_page(scope, parent, sort, page.request(scope, sort)?, node).await
+}
+
+/// The same of items of whose rows less may be enough.
+pub(super) async fn connect_listed<Parent, S, Row, Node>(
+    context: &Context<'_>,
+    scope: &AccountScope,
+    parent: Parent,
+    sort: S,
+    page: PageArguments,
+    node: impl Fn(&AccountScope, Row) -> Node,
+) -> Result<Connection<Node>, ApiError>
+where
+    AccountStore: ParentList<Parent, S, Row = Row>,
+    Parent: Clone + Eq + Hash + Send + Sync + 'static,
+    S: Sort + Eq + Hash + 'static,
+    Row: Clone + Send + Sync + 'static,
+    Node: Listed,
+{
+    let request = PageRequest { extent: extent::<Node>(context), ..page.request(scope, sort)? };
+    connect_page(scope, parent, sort, request, node).await
+}
+
+async fn connect_page<Parent, S, Row, Node>(
+    scope: &AccountScope,
+    parent: Parent,
+    sort: S,
+    request: PageRequest,
+    node: impl Fn(&AccountScope, Row) -> Node,
+) -> Result<Connection<Node>, ApiError>
+where
+    AccountStore: ParentList<Parent, S, Row = Row>,
+    Parent: Clone + Eq + Hash + Send + Sync + 'static,
+    S: Sort + Eq + Hash + 'static,
+    Row: Clone + Send + Sync + 'static,
+{
     let page =
         scope.loader.load_one(PageOf { parent: parent.clone(), sort, request }).await?.unwrap_or_default();
     let loader = Arc::clone(&scope.loader);
@@ -158,7 +227,7 @@ impl<Node> Connection<Node> {
             edges: page
                 .rows
                 .into_iter()
-                .map(|(key, row)| Edge { cursor: write_cursor(sort, &key), node: node(row) })
+                .map(|(key, row)| Edge { sort: sort.name(), key, node: node(row) })
                 .collect(),
             reached: page.reached.map(|(end, key)| (end, write_cursor(sort, &key))),
             total,
@@ -198,8 +267,8 @@ impl<Node: InPlace + 'static, More: ObjectType> Connection<Node, More> {
         PageInfo {
             has_next_page: self.has_next_page,
             has_previous_page: self.has_previous_page,
-            start_cursor: reached(End::Last).or_else(|| Some(self.edges.first()?.cursor.clone())),
-            end_cursor: reached(End::First).or_else(|| Some(self.edges.last()?.cursor.clone())),
+            start_cursor: reached(End::Last).or_else(|| Some(self.edges.first()?.place())),
+            end_cursor: reached(End::First).or_else(|| Some(self.edges.last()?.place())),
         }
     }
 
@@ -225,8 +294,8 @@ impl<Node: OutputType> TypeName for Edge<Node> {
 #[Object(name_type)]
 impl<Node: InPlace + 'static> Edge<Node> {
     /// Where the item stands: give it as `after` or `before` to page on from here.
-    async fn cursor(&self) -> &str {
-        &self.cursor
+    async fn cursor(&self) -> String {
+        self.place()
     }
 
     /// The item.
@@ -238,7 +307,7 @@ impl<Node: InPlace + 'static> Edge<Node> {
 impl<Node: InPlace + 'static> InPlace for Edge<Node> {
     fn step(asked: &Asked<'_, '_>) -> Option<Step<Self>> {
         if asked.is("cursor") {
-            return Some(Box::new(|edge, _, json| edge.cursor.put(json)));
+            return Some(Box::new(|edge, _, json| edge.place().put(json)));
         }
         if asked.is("node") {
             let plan = asked.inside::<Node>()?;

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use async_graphql::{Enum, ID, Object, SimpleObject, dataloader::Loader};
+use async_graphql::{Context, Enum, ID, Object, SimpleObject, dataloader::Loader};
 use chrono::{DateTime, Utc};
 use entity::{
     error_group::{self, Model},
@@ -15,7 +15,7 @@ use entity::{
 use super::{
     argument::texts,
     cluster_list::TimeRange,
-    connection::{Connection, PageArguments, connect, counted},
+    connection::{Connection, PageArguments, connect_listed, counted},
     error::{ApiError, Unsealed},
     error_occurrence::ErrorOccurrence,
     error_status::ErrorGroupStatus,
@@ -166,6 +166,7 @@ impl ErrorGroup {
     /// These errors, the newest first.
     async fn occurrences(
         &self,
+        context: &Context<'_>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -174,7 +175,8 @@ impl ErrorGroup {
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
         let page = PageArguments { first, after, last, before };
         let parent = ErrorParent::Group(self.row.id);
-        connect(&self.scope, parent, ErrorSort::NewestOfAllFirst, page, ErrorOccurrence::new).await
+        connect_listed(context, &self.scope, parent, ErrorSort::NewestOfAllFirst, page, ErrorOccurrence::new)
+            .await
     }
 }
 

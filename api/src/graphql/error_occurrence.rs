@@ -10,6 +10,7 @@ use entity::{
 use super::{
     cluster::Cluster,
     computation::Computation,
+    connection::Listed,
     error::{ApiError, Unsealed},
     error_group::{ErrorGroup, ErrorOrigin},
     id::GlobalId,
@@ -126,4 +127,21 @@ impl ErrorOccurrence {
 
 in_place! {
     ErrorOccurrence: id, key, exception_type as "type", message, traceback, worker, worker_id, origin, retries, at
+}
+
+impl Listed for ErrorOccurrence {
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "cluster",
+        "computation",
+        "taskGroup",
+        "key",
+        "type",
+        "worker",
+        "workerId",
+        "origin",
+        "retries",
+        "group",
+        "at",
+    ];
 }

@@ -1,8 +1,11 @@
 //! One account as a request sees it: the store's view of it and the loaders that share its statements.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
+use std::{
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
 use chrono::{DateTime, Utc};
@@ -16,10 +19,14 @@ use crate::{
     store::AccountStore,
 };
 
-/// What every node holds to find its relatives. Made per request, so nothing loaded outlives one or is shared
-/// by two viewers.
+/// What every node holds to find its relatives, of which there are many, so that it is shared. Made per request, so
+/// nothing loaded outlives one or is shared by two viewers.
 #[derive(Clone)]
-pub(super) struct AccountScope {
+pub(super) struct AccountScope(Arc<Shared>);
+
+/// What an [`AccountScope`] has.
+#[derive(Clone)]
+pub(super) struct Shared {
     pub(super) account: Arc<account::Model>,
     pub(super) store: AccountStore,
     pub(super) loader: Arc<Loader>,
@@ -94,12 +101,16 @@ impl AccountScope {
         let limit_key = viewer.limit_key();
         let (rates, work) = (Arc::default(), Arc::default());
         let max_page = MAX_LIMIT;
-        Self { account, store, loader, now, max_page, rates, points, work, limit_key, refusals }
+        Self::of(Shared { account, store, loader, now, max_page, rates, points, work, limit_key, refusals })
+    }
+
+    fn of(shared: Shared) -> Self {
+        Self(Arc::new(shared))
     }
 
     /// The same account for a request of the server's own, whose pages have so many items at most.
     pub(super) fn with_pages_of(self, max_page: i32) -> Self {
-        Self { max_page, ..self }
+        Self::of(Shared { max_page, ..Arc::unwrap_or_clone(self.0) })
     }
 
     /// The account's rates, read once for a request.
@@ -149,7 +160,15 @@ impl AccountScope {
 
     /// The same account for what is read after a change.
     pub(super) fn after_change(&self) -> Self {
-        Self { loader: loader(&self.store), rates: Arc::default(), ..self.clone() }
+        Self::of(Shared { loader: loader(&self.store), rates: Arc::default(), ..Shared::clone(&self.0) })
+    }
+}
+
+impl Deref for AccountScope {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
     }
 }
 

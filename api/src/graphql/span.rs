@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use async_graphql::{ID, Object};
+use async_graphql::{Context, ID, Object};
 use chrono::{DateTime, Utc};
 use entity::{
     client_span,
@@ -14,7 +14,7 @@ use super::{
     argument::storable,
     cluster::Cluster,
     code::CodeFrame,
-    connection::{Connection, PageArguments, connect},
+    connection::{Connection, PageArguments, connect, connect_listed},
     error::ApiError,
     fine_metric::{FineMetricArguments, FineMetrics, Of, idle_seconds, thread_seconds},
     id::GlobalId,
@@ -203,6 +203,7 @@ impl Span {
     /// Its own task groups, without those of the spans below it, in the order they were first seen.
     async fn task_groups(
         &self,
+        context: &Context<'_>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -211,7 +212,7 @@ impl Span {
     ) -> Result<Connection<TaskGroup>, ApiError> {
         let page = PageArguments { first, after, last, before };
         let parent = TaskGroupParent::Span(self.row.cluster_id, self.row.id);
-        connect(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        connect_listed(context, &self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
     }
 
     /// Fine performance metrics of its tasks; null when there are none.

@@ -9,6 +9,7 @@ use entity::{
 
 use super::{
     cluster::Cluster,
+    connection::Listed,
     error::ApiError,
     id::GlobalId,
     in_place::{Items, in_place, in_place_members},
@@ -170,6 +171,24 @@ in_place! {
     TaskGroup: id, name, prefix, first_seen_at, started_at, ended_at, tasks, tasks_succeeded, tasks_erred, tasks_blamed,
         tasks_retried, bytes, types;
         states: Items<StateCount>, durations: Items<ActionDuration>
+}
+
+impl Listed for TaskGroup {
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "name",
+        "prefix",
+        "cluster",
+        "firstSeenAt",
+        "startedAt",
+        "endedAt",
+        "states",
+        "tasks",
+        "tasksSucceeded",
+        "tasksErred",
+        "durations",
+        "bytes",
+    ];
 }
 
 /// Tasks in one state.

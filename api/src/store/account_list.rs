@@ -106,7 +106,7 @@ mod tests {
             (key(10), key(19), false, (None, None)),
             (key(30), key(5), true, (Some(10), Some(20))),
         ] {
-            let request = PageRequest { limit: 1, end: End::First, after, before };
+            let request = PageRequest { after, before, ..PageRequest::from(End::First, 1) };
             let unsaid = unsaid((Some(10), Some(20)), descending, &request);
             assert_eq!(unsaid, expected, "{request:?} {descending}");
         }

@@ -138,7 +138,7 @@ impl AccountStore {
     {
         let of =
             |of: &Arrivals| self.select::<S::Entity>().filter(arrived(of, columns)).filter(condition.clone());
-        let request = PageRequest { limit, end: End::First, after: None, before: None };
+        let request = PageRequest::from(End::First, limit);
         let pages =
             page::fetch_each(&self.reads(), arrivals.iter().map(of).collect(), sort, &request).await?;
         let mut rows: Vec<_> = pages.into_iter().flat_map(|page| page.rows).collect();

@@ -216,7 +216,7 @@ impl AccountStore {
         let selects = of.iter().map(|(cluster, state)| {
             self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(Column::State.eq(*state))
         });
-        let request = PageRequest { limit, end: End::First, after: None, before: None };
+        let request = PageRequest::from(End::First, limit);
         let sort = ComputationSort::NewestFirst;
         let pages = page::fetch_each(&self.reads(), selects.collect(), sort, &request).await?;
         Ok(pages.into_iter().map(Page::into_rows).collect())

@@ -191,8 +191,7 @@ impl AccountStore {
         words: Option<&str>,
     ) -> Result<Vec<Model>, StoreError> {
         let (sort, words) = (LogSort::OldestFirst, words.map(str::to_lowercase));
-        let mut request =
-            PageRequest { limit: LINES_PER_STATEMENT, end: End::First, after: None, before: None };
+        let mut request = PageRequest::from(End::First, LINES_PER_STATEMENT);
         let (mut found, mut further, mut read) = (Vec::<Model>::new(), 0, 0);
         loop {
             let select = self.during(Column::LoggedAt, unsaid(at, sort.descending(), &request));
@@ -348,7 +347,7 @@ impl AccountStore {
             filter: LogFilter { worker: Some(*worker), ..LogFilter::default() },
         };
         let parents: Vec<LogParent> = workers.iter().map(of).collect();
-        let request = PageRequest { limit: count, end: End::Last, after: None, before: None };
+        let request = PageRequest::from(End::Last, count);
         let pages = self.log_pages(&parents, LogSort::OldestFirst, &request).await?;
         let lines = pages.into_iter().map(|page| page.rows.into_iter().map(|(_, row)| row).collect());
         Ok(workers.iter().copied().zip(lines).collect())

@@ -12,8 +12,8 @@ use entity::{
     },
 };
 use sea_orm::{
-    ConnectionTrait, DbBackend, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
-    Statement, Value,
+    ConnectionTrait, DbBackend, DbErr, EntityTrait, IdenStatic, Order, QueryFilter, QueryOrder, QueryResult,
+    QuerySelect, QueryTrait, Select, Statement, Value,
     sea_query::{Alias, Expr, ExprTrait, Query, SelectStatement},
 };
 use serde::{Deserialize, Serialize};
@@ -171,7 +171,7 @@ impl From<KeyPart> for Value {
     }
 }
 
-/// Which rows of an ordered list are wanted.
+/// Which rows of an ordered list are wanted, and how much of each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PageRequest {
     /// At most this many.
@@ -182,6 +182,26 @@ pub struct PageRequest {
     pub after: Option<Key>,
     /// Only rows in front of this one.
     pub before: Option<Key>,
+    /// How much of each row.
+    pub extent: Extent,
+}
+
+impl PageRequest {
+    /// At most so many rows from an end of the list.
+    #[must_use]
+    pub fn from(end: End, limit: u64) -> Self {
+        Self { limit, end, after: None, before: None, extent: Extent::Whole }
+    }
+}
+
+/// How much of each row is read. There are two, and not as many as there are selections of fields: each text of a statement
+/// stays prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Extent {
+    /// What [`Positional::LISTED`] says, where it says something. The rest of each row is empty.
+    Listed,
+    /// All of it.
+    Whole,
 }
 
 /// So many rows of an ordered list, behind so many others.
@@ -247,13 +267,32 @@ pub(super) async fn fetch<S: Sort>(
     sort: S,
     request: &PageRequest,
 ) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
+    let (select, read) = to_extent(select, sort, request.extent);
     let mut text = Text::new(connection.get_database_backend());
     text.select(&range(select, sort, request).into_query());
     text.limit(request.limit + 1);
     let rows = connection.query_all_raw(text.statement()).await?;
-    let rows = rows.iter().map(<S::Entity as EntityTrait>::Model::by_position);
-    let rows = rows.collect::<Result<_, _>>()?;
-    Ok(into_page(with_keys(rows, sort), request))
+    Ok(into_page(with_keys(rows.iter().map(read), sort)?, request))
+}
+
+/// How a row is read.
+type Read<Model> = fn(&QueryResult) -> Result<Model, DbErr>;
+
+/// The statement that selects so much of each row, and how it is read. An order by what is not listed takes all.
+fn to_extent<S: Sort>(
+    select: Select<S::Entity>,
+    sort: S,
+    extent: Extent,
+) -> (Select<S::Entity>, Read<<S::Entity as EntityTrait>::Model>) {
+    let listed = <S::Entity as EntityTrait>::Model::LISTED;
+    let is_listed = |column: <S::Entity as EntityTrait>::Column| {
+        listed.iter().any(|listed| listed.as_str() == column.as_str())
+    };
+    if extent == Extent::Listed && !listed.is_empty() && sort.columns().into_iter().all(is_listed) {
+        (select.select_only().columns(listed.iter().copied()), Positional::listed)
+    } else {
+        (select, Positional::by_position)
+    }
 }
 
 /// Reads a slice of what `select` selects, in one statement.
@@ -266,7 +305,7 @@ pub(super) async fn fetch_slice<S: Sort>(
     sort: S,
     Slice { offset, limit }: Slice,
 ) -> Result<Vec<<S::Entity as EntityTrait>::Model>, StoreError> {
-    let from_start = PageRequest { limit, end: End::First, after: None, before: None };
+    let from_start = PageRequest::from(End::First, limit);
     let mut slice = range(select.clone(), sort, &from_start);
     if offset > 0 {
         let mut first = range(select, sort, &from_start).into_query();
@@ -312,11 +351,14 @@ pub(super) async fn fetch_by<S: Sort>(
     Ok(into_page(rows, request))
 }
 
+/// A row with where it stands.
+type Keyed<S> = (Key, <<S as Sort>::Entity as EntityTrait>::Model);
+
 fn with_keys<S: Sort>(
-    rows: Vec<<S::Entity as EntityTrait>::Model>,
+    rows: impl Iterator<Item = Result<<S::Entity as EntityTrait>::Model, DbErr>>,
     sort: S,
-) -> Vec<(Key, <S::Entity as EntityTrait>::Model)> {
-    rows.into_iter().map(|row| (sort.key(&row), row)).collect()
+) -> Result<Vec<Keyed<S>>, DbErr> {
+    rows.map(|row| row.map(|row| (sort.key(&row), row))).collect()
 }
 
 /// Reads the same page of several lists in one statement; the answers stand in the order of `selects`.
@@ -330,23 +372,26 @@ pub(super) async fn fetch_each<S: Sort>(
     if selects.is_empty() {
         return Ok(Vec::new());
     }
-    let statement = union(connection.get_database_backend(), selects, sort, request);
+    let mut read: Read<_> = Positional::by_position;
+    let selects = selects.into_iter().map(|select| {
+        let (select, reads) = to_extent(select, sort, request.extent);
+        read = reads;
+        select
+    });
+    let statement = union(connection.get_database_backend(), selects.collect(), sort, request);
     for row in connection.query_all_raw(statement).await? {
         let list: i64 = row.try_get("", LIST)?;
-        let model = <S::Entity as EntityTrait>::Model::by_position(&row)?;
+        let model = read(&row)?;
         if let Some(rows) = usize::try_from(list).ok().and_then(|list| lists.get_mut(list)) {
-            rows.push(model);
+            rows.push((sort.key(&model), model));
         }
     }
     Ok(lists
         .into_iter()
         .map(|mut rows| {
             // SQL promises an order for each arm, not for their union.
-            rows.sort_by(|a, b| {
-                let ascending = sort.key(a).cmp(&sort.key(b));
-                if ascending_rows(sort, request) { ascending } else { ascending.reverse() }
-            });
-            into_page(with_keys(rows, sort), request)
+            rows.sort_by(|(a, _), (b, _)| if ascending_rows(sort, request) { a.cmp(b) } else { b.cmp(a) });
+            into_page(rows, request)
         })
         .collect())
 }

@@ -130,7 +130,7 @@ impl AccountStore {
             let died = Column::EndKind.is_in([WorkerEnd::Memory, WorkerEnd::Lost]);
             self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died)
         };
-        let request = PageRequest { limit, end: End::Last, after: None, before: None };
+        let request = PageRequest::from(End::Last, limit);
         let selects = clusters.iter().map(of).collect();
         let pages = page::fetch_each(&self.reads(), selects, WorkerSort::OldestFirst, &request).await?;
         Ok(pages.into_iter().map(|page| page.into_rows().into_iter().rev().collect()).collect())

@@ -286,7 +286,7 @@ pub(super) async fn address(asked: Asked) -> Result<Response, Problem> {
 
 /// The workers of a cluster that joined last, those that joined first of them first.
 pub(super) async fn workers(asked: &Asked, cluster: ClusterId) -> Result<Vec<worker::Model>, Problem> {
-    let request = PageRequest { limit: MAX_WORKERS, end: End::Last, after: None, before: None };
+    let request = PageRequest::from(End::Last, MAX_WORKERS);
     let parent = WorkerParent { cluster, alive: None };
     let pages = asked.store.worker_pages(&[parent], WorkerSort::OldestFirst, &request).await?;
     Ok(pages.into_iter().flat_map(|page| page.rows).map(|(_, row)| row).collect())

@@ -178,7 +178,7 @@ async fn in_words(
     }
     let parents: Vec<_> = rows.iter().map(|row| TaskGroupParent::Computation(cluster.id, row.id)).collect();
     let failures: Vec<_> = rows.iter().map(|row| ErrorParent::Computation(cluster.id, row.id)).collect();
-    let first = PageRequest { limit: MAX_TASK_GROUPS, end: End::First, after: None, before: None };
+    let first = PageRequest::from(End::First, MAX_TASK_GROUPS);
     let (groups, counts, errors, spans, code) = tokio::try_join!(
         store.task_group_pages(&parents, TaskGroupSort::OldestFirst, &first),
         store.task_group_counts(&parents),

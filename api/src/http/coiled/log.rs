@@ -194,7 +194,7 @@ pub(super) async fn of_instance(asked: Asked) -> Result<Response, Problem> {
             let processes = worker.is_none().then(|| Processes { scheduler: true, workers: Vec::new() });
             let parent =
                 LogParent { cluster, filter: LogFilter { worker, processes, ..LogFilter::default() } };
-            let last = PageRequest { limit: MAX_LINES, end: End::Last, after: None, before: None };
+            let last = PageRequest::from(End::Last, MAX_LINES);
             let pages = asked.store.log_pages(&[parent], LogSort::OldestFirst, &last).await?;
             let lines = pages.into_iter().flat_map(|page| page.rows).map(|(_, line)| {
                 let message = message(&asked.store, &line)?;

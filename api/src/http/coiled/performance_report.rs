@@ -245,7 +245,7 @@ fn file_name(name: &str) -> String {
 pub(super) async fn list(asked: Asked, headers: HeaderMap) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
-            let request = PageRequest { limit: MAX_LISTED, end: End::First, after: None, before: None };
+            let request = PageRequest::from(End::First, MAX_LISTED);
             let (reader, sort) = (ReportReader::of(&asked.viewer), PerformanceReportSort::NewestFirst);
             let page = asked.store.performance_report_page(reader, sort, &request).await?;
             let rows: Vec<Model> = page.rows.into_iter().map(|(_, row)| row).collect();
