@@ -14,7 +14,7 @@ use super::{
     cluster_list::{self, ClusterConnection, ClusterFilter, ClusterOrder, TimeRange},
     cluster_tag::TagPattern,
     comparison::{Comparison, ComparisonDimension},
-    connection::{Connection, PageArguments, extent},
+    connection::{Connection, PageArguments},
     cost::CostRate,
     data_policy::DataPolicy,
     error::{ApiError, Unsealed},
@@ -166,9 +166,8 @@ impl Account {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
         #[graphql(desc = "The order of the list.", default)] order_by: ClusterOrder,
     ) -> Result<ClusterConnection, ApiError> {
-        let page = PageArguments { first, after, last, before };
-        let extent = extent::<Cluster>(context);
-        cluster_list::clusters(&self.0, extent, filter.unwrap_or_default(), order_by, page).await
+        let page = PageArguments { first, after, last, before }.listed::<Cluster>(context);
+        cluster_list::clusters(&self.0, filter.unwrap_or_default(), order_by, page).await
     }
 
     /// The errors of all of its clusters, those that look alike as one; the group with the newest error first. Groups may

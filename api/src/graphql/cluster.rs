@@ -15,7 +15,7 @@ use super::{
     cluster_note::ClusterNotes,
     cluster_tag::{self, Tag},
     computation::Computation,
-    connection::{Connection, Listed, PageArguments, connect, connect_listed},
+    connection::{Connection, Listed, PageArguments, connect},
     data_policy::PrivacyReceipt,
     environment::{Environment, PackageMismatch, mismatches},
     error::{ApiError, Unsealed},
@@ -296,16 +296,8 @@ impl Cluster {
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Computation>, ApiError> {
-        let page = PageArguments { first, after, last, before };
-        connect_listed(
-            context,
-            &self.scope,
-            self.row.id,
-            ComputationSort::NewestFirst,
-            page,
-            Computation::new,
-        )
-        .await
+        let page = PageArguments { first, after, last, before }.listed::<Computation>(context);
+        connect(&self.scope, self.row.id, ComputationSort::NewestFirst, page, Computation::new).await
     }
 
     /// Its groups of tasks with the same name, in the order they were first seen.
@@ -318,9 +310,9 @@ impl Cluster {
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<TaskGroup>, ApiError> {
-        let page = PageArguments { first, after, last, before };
+        let page = PageArguments { first, after, last, before }.listed::<TaskGroup>(context);
         let parent = TaskGroupParent::Cluster(self.row.id);
-        connect_listed(context, &self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        connect(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
     }
 
     /// The tasks of it that erred, the newest first.
@@ -333,9 +325,9 @@ impl Cluster {
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
-        let page = PageArguments { first, after, last, before };
+        let page = PageArguments { first, after, last, before }.listed::<ErrorOccurrence>(context);
         let parent = ErrorParent::Cluster(self.row.id);
-        connect_listed(context, &self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
+        connect(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
     }
 
     /// What Dask or a user logged with `log_event`, in the order it happened.

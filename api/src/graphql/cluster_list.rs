@@ -7,7 +7,7 @@ use super::{
     argument::at_most,
     cluster::{Cluster, ClusterState},
     cluster_tag::ClusterTagFilter,
-    connection::{Connection, PageArguments, counted},
+    connection::{Connection, Wanted, counted},
     error::ApiError,
     flag::{FlagKind, MAX_KINDS},
     scalar::BigInt,
@@ -16,10 +16,7 @@ use super::{
 };
 use crate::{
     domain::cost::{Currency, RateCard},
-    store::{
-        self, AccountStore, ClusterSort, ClusterSortBy, CostAtLeast, Flagged, VersionFilter,
-        page::{Extent, PageRequest},
-    },
+    store::{self, AccountStore, ClusterSort, ClusterSortBy, CostAtLeast, Flagged, VersionFilter},
 };
 
 /// Users a filter names at the most, since each is a value of the statement.
@@ -167,16 +164,15 @@ impl ClusterOrder {
     }
 }
 
-/// A page of the clusters of an account that pass a filter, with so much of each.
+/// A page of the clusters of an account that pass a filter.
 pub(super) async fn clusters(
     scope: &AccountScope,
-    extent: Extent,
     filter: ClusterFilter,
     order: ClusterOrder,
-    page: PageArguments,
+    page: Wanted,
 ) -> Result<ClusterConnection, ApiError> {
     let sort = order.check(scope).await?;
-    let request = PageRequest { extent, ..page.request(scope, sort)? };
+    let request = page.request(scope, sort)?;
     let filter = filter.check(scope).await?;
     let page = match sort.by {
         ClusterSortBy::Cost(currency) => {

@@ -10,7 +10,7 @@ use entity::{
 use super::{
     cluster::Cluster,
     code::CodeFrame,
-    connection::{Connection, Listed, PageArguments, connect_listed},
+    connection::{Connection, Listed, PageArguments, connect},
     error::ApiError,
     error_occurrence::ErrorOccurrence,
     id::GlobalId,
@@ -103,8 +103,8 @@ impl Computation {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<TaskGroup>, ApiError> {
         let parent = TaskGroupParent::Computation(self.row.cluster_id, self.row.id);
-        let page = PageArguments { first, after, last, before };
-        connect_listed(context, &self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        let page = PageArguments { first, after, last, before }.listed::<TaskGroup>(context);
+        connect(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
     }
 
     /// The tasks of it that erred, the newest first.
@@ -118,8 +118,8 @@ impl Computation {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
         let parent = ErrorParent::Computation(self.row.cluster_id, self.row.id);
-        let page = PageArguments { first, after, last, before };
-        connect_listed(context, &self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
+        let page = PageArguments { first, after, last, before }.listed::<ErrorOccurrence>(context);
+        connect(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
     }
 }
 

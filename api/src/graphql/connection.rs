@@ -43,7 +43,31 @@ pub(super) struct PageArguments {
     pub(super) before: Option<String>,
 }
 
+/// A page that is asked for, and how much of its rows that takes.
+pub(super) struct Wanted {
+    page: PageArguments,
+    extent: Extent,
+}
+
+impl From<PageArguments> for Wanted {
+    fn from(page: PageArguments) -> Self {
+        Self { page, extent: Extent::Whole }
+    }
+}
+
+impl Wanted {
+    /// Which page of a list in the order `sort` it is.
+    pub(super) fn request(self, scope: &AccountScope, sort: impl Sort) -> Result<PageRequest, ApiError> {
+        Ok(PageRequest { extent: self.extent, ..self.page.request(scope, sort)? })
+    }
+}
+
 impl PageArguments {
+    /// These for what is selected of the list that `context` stands at.
+    pub(super) fn listed<Node: Listed>(self, context: &Context<'_>) -> Wanted {
+        Wanted { page: self, extent: extent::<Node>(context) }
+    }
+
     /// Which page of a list in the order `sort` these ask for.
     pub(super) fn request(self, scope: &AccountScope, sort: impl Sort) -> Result<PageRequest, ApiError> {
         let (argument, limit, end) = match (self.first, self.last) {
@@ -83,7 +107,7 @@ pub(super) trait Listed {
 }
 
 /// How much of each row it takes to answer what is selected of the list that `context` stands at.
-pub(super) fn extent<Node: Listed>(context: &Context<'_>) -> Extent {
+fn extent<Node: Listed>(context: &Context<'_>) -> Extent {
     let is_listed =
         |field: SelectionField<'_>| field.name() == "__typename" || Node::FIELDS.contains(&field.name());
     let of_node = |field: SelectionField<'_>| field.selection_set().all(is_listed);
@@ -158,7 +182,7 @@ pub(super) async fn connect<Parent, S, Row, Node>(
     scope: &AccountScope,
     parent: Parent,
     sort: S,
-    page: PageArguments,
+    page: impl Into<Wanted>,
     node: impl Fn(&AccountScope, Row) -> Node,
 ) -> Result<Connection<Node>, ApiError>
 where
@@ -167,42 +191,7 @@ where
     S: Sort + Eq + Hash + 'static,
     Row: Clone + Send + Sync + 'static,
 {
-    connect_page(scope, parent, sort, page.request(scope, sort)?, node).await
-}
-
-/// The same of items of whose rows less may be enough.
-pub(super) async fn connect_listed<Parent, S, Row, Node>(
-    context: &Context<'_>,
-    scope: &AccountScope,
-    parent: Parent,
-    sort: S,
-    page: PageArguments,
-    node: impl Fn(&AccountScope, Row) -> Node,
-) -> Result<Connection<Node>, ApiError>
-where
-    AccountStore: ParentList<Parent, S, Row = Row>,
-    Parent: Clone + Eq + Hash + Send + Sync + 'static,
-    S: Sort + Eq + Hash + 'static,
-    Row: Clone + Send + Sync + 'static,
-    Node: Listed,
-{
-    let request = PageRequest { extent: extent::<Node>(context), ..page.request(scope, sort)? };
-    connect_page(scope, parent, sort, request, node).await
-}
-
-async fn connect_page<Parent, S, Row, Node>(
-    scope: &AccountScope,
-    parent: Parent,
-    sort: S,
-    request: PageRequest,
-    node: impl Fn(&AccountScope, Row) -> Node,
-) -> Result<Connection<Node>, ApiError>
-where
-    AccountStore: ParentList<Parent, S, Row = Row>,
-    Parent: Clone + Eq + Hash + Send + Sync + 'static,
-    S: Sort + Eq + Hash + 'static,
-    Row: Clone + Send + Sync + 'static,
-{
+    let request = page.into().request(scope, sort)?;
     let page =
         scope.loader.load_one(PageOf { parent: parent.clone(), sort, request }).await?.unwrap_or_default();
     let loader = Arc::clone(&scope.loader);

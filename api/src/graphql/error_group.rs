@@ -15,7 +15,7 @@ use entity::{
 use super::{
     argument::texts,
     cluster_list::TimeRange,
-    connection::{Connection, PageArguments, connect_listed, counted},
+    connection::{Connection, PageArguments, connect, counted},
     error::{ApiError, Unsealed},
     error_occurrence::ErrorOccurrence,
     error_status::ErrorGroupStatus,
@@ -173,10 +173,9 @@ impl ErrorGroup {
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
-        let page = PageArguments { first, after, last, before };
+        let page = PageArguments { first, after, last, before }.listed::<ErrorOccurrence>(context);
         let parent = ErrorParent::Group(self.row.id);
-        connect_listed(context, &self.scope, parent, ErrorSort::NewestOfAllFirst, page, ErrorOccurrence::new)
-            .await
+        connect(&self.scope, parent, ErrorSort::NewestOfAllFirst, page, ErrorOccurrence::new).await
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     argument::storable,
     cluster::Cluster,
     code::CodeFrame,
-    connection::{Connection, PageArguments, connect, connect_listed},
+    connection::{Connection, PageArguments, connect},
     error::ApiError,
     fine_metric::{FineMetricArguments, FineMetrics, Of, idle_seconds, thread_seconds},
     id::GlobalId,
@@ -210,9 +210,9 @@ impl Span {
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<TaskGroup>, ApiError> {
-        let page = PageArguments { first, after, last, before };
+        let page = PageArguments { first, after, last, before }.listed::<TaskGroup>(context);
         let parent = TaskGroupParent::Span(self.row.cluster_id, self.row.id);
-        connect_listed(context, &self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        connect(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
     }
 
     /// Fine performance metrics of its tasks; null when there are none.
