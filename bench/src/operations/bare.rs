@@ -1,9 +1,13 @@
-//! The least that a server takes over HTTP: it reads of a request where it ends and whose it is, looks the token up, and
-//! writes what the hand-written statement finds. It checks nothing else, and has a connection to the database for each
-//! of its clients.
+//! The least that a server takes over HTTP. Of a request it reads the length and the token, looks that up, and writes what the
+//! hand-written statement finds. It checks nothing else, and keeps a connection to the database for each of its clients.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
 
+use futures::future::try_join_all;
 use sha2::{Digest as _, Sha256};
 use sqlx::{Connection as _, PgConnection, Row as _};
 use tokio::{
@@ -27,24 +31,34 @@ const TOKEN: &str = "SELECT api_tokens.secret_hash, api_tokens.scopes::text, api
 /// A server in this process, which ends when it is dropped.
 pub(super) struct Bare {
     pub(super) address: SocketAddr,
+    /// The processes that work for its connections.
+    pub(super) backends: Vec<u32>,
     accepting: JoinHandle<()>,
 }
 
+/// Connections that no client has.
+type Databases = Arc<Mutex<Vec<PgConnection>>>;
+
 impl Bare {
-    /// One that answers `operation`, whatever it is asked, from the database at `url`.
-    pub(super) async fn start(url: &str, operation: &Arc<Operation>) -> Result<Self> {
+    /// One that answers `operation`, whatever it is asked, from the database at `url`, and so many clients at a time.
+    pub(super) async fn start(url: &str, operation: &Arc<Operation>, clients: u32) -> Result<Self> {
+        let mut databases = try_join_all((0..clients).map(|_| PgConnection::connect(url))).await?;
+        let mut backends = Vec::new();
+        for database in &mut databases {
+            let process: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(database).await?;
+            backends.push(process.unsigned_abs());
+        }
+        let (databases, operation) = (Arc::new(Mutex::new(databases)), Arc::clone(operation));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let (address, url, operation) = (listener.local_addr()?, url.to_owned(), Arc::clone(operation));
+        let address = listener.local_addr()?;
         let accepting = tokio::spawn(async move {
             let mut clients = 0;
             while let Ok((stream, _)) = listener.accept().await {
-                let (url, operation) = (url.clone(), Arc::clone(&operation));
-                // A client that is refused says so.
-                tokio::spawn(async move { serve(stream, &url, &operation, 17 * clients).await });
+                tokio::spawn(serve(stream, Arc::clone(&databases), Arc::clone(&operation), 17 * clients));
                 clients += 1;
             }
         });
-        Ok(Self { address, accepting })
+        Ok(Self { address, backends, accepting })
     }
 }
 
@@ -54,17 +68,30 @@ impl Drop for Bare {
     }
 }
 
-/// Answers one client until it hangs up.
-async fn serve(mut stream: TcpStream, url: &str, operation: &Operation, first: usize) -> Result<()> {
+/// Answers a client until it hangs up, or cannot be answered: it sees that the connection ends.
+async fn serve(stream: TcpStream, databases: Databases, operation: Arc<Operation>, first: usize) {
+    let free = || databases.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(mut database) = free().pop() else { return };
+    if let Err(error) = answer(stream, &mut database, &operation, first).await {
+        println!("  a bare server failed: {error}");
+    }
+    free().push(database);
+}
+
+async fn answer(
+    mut stream: TcpStream,
+    database: &mut PgConnection,
+    operation: &Operation,
+    first: usize,
+) -> Result<()> {
     stream.set_nodelay(true)?;
-    let mut database = PgConnection::connect(url).await?;
     let (mut buffer, mut answer) = (Vec::new(), Vec::new());
     for turn in first.. {
-        let Some(authorization) = request(&mut stream, &mut buffer).await? else { break };
-        if !is_good(&mut database, &authorization).await? {
+        let Some(token) = request(&mut stream, &mut buffer).await? else { break };
+        if !is_good(database, &token).await? {
             return Err("a token is not good".into());
         }
-        let rows = write(&fetch(&mut database, operation, turn).await?);
+        let rows = write(&fetch(database, operation, turn).await?);
         let length = rows.len() + r#"{"data":{"rows":}}"#.len();
         let head =
             format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");

@@ -85,13 +85,14 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         }
         check(&short, &databases.token, &short.operations[index]).await?;
         check(&long, &databases.token, operation).await?;
-        let bare = Bare::start(&long.history.database.url, operation).await?;
+        let bare = Bare::start(&long.history.database.url, operation, options.connections).await?;
         let mut rounds = Rounds::default();
         // The first round only warms up.
         for round in 0..=options.rounds {
             let on_short = ask(&short, &databases.token, &short.operations[index], options).await?;
             let on_long = ask(&long, &databases.token, operation, options).await?;
-            let of_bare = exchange(bare.address, &databases.token, operation, options, &[]).await?;
+            let of_bare =
+                exchange(bare.address, &databases.token, operation, options, &bare.backends).await?;
             let by_hand = by_hand(&long, operation, options).await?;
             println!(
                 "  {} round {round}: {:.0}/s, {:.0}/s on the short history, {:.0}/s of a bare server, {:.0}/s by hand",
@@ -158,9 +159,10 @@ impl Rounds {
         Outcome {
             benchmark: format!("operations, {name}: a bare server"),
             figure: format!(
-                "{:.0} operations/s with HTTP and a token beside the statement (ratios {least:.3} to {most:.3}); \
-                 the server does {of_that:.3} times as many",
+                "{:.0} operations/s, {:.2} ms processor each, with HTTP and a token beside the statement (ratios \
+                 {least:.3} to {most:.3}); the server does {of_that:.3} times as many",
                 rate(&self.bare),
+                processor(&self.bare),
             ),
             reference: format!("{:.0} operations/s by one hand-written statement", rate(&self.by_hand)),
             ratio: Some(ratio),
