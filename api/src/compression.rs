@@ -1,5 +1,5 @@
-//! What is stored compressed: by zstd, with tables that a thread keeps. Making them takes longer than most of it takes to
-//! compress or to read.
+//! What is stored compressed: by zstd, with tables that each thread keeps. To make them takes longer than to compress or to read
+//! most texts.
 
 use std::cell::RefCell;
 
@@ -35,11 +35,14 @@ pub(crate) fn compress(plain: &[u8]) -> Vec<u8> {
     compressed.expect("the buffer is as long as it must be")
 }
 
-/// What was compressed; none if it was not, or is longer than `most` bytes. It says how long it is, so no more memory is taken.
+/// What was compressed; none if that cannot be read, or has more than `most` bytes. Compressed texts begin with their length, and
+/// no more memory is taken.
 pub(crate) fn decompress(compressed: &[u8], most: usize) -> Option<Vec<u8>> {
     let length = usize::try_from(get_frame_content_size(compressed).ok()??).ok()?;
-    let decompressed = || TABLES.with_borrow_mut(|tables| tables.decompressor.decompress(compressed, length));
-    if length <= most { decompressed().ok() } else { None }
+    if length > most {
+        return None;
+    }
+    TABLES.with_borrow_mut(|tables| tables.decompressor.decompress(compressed, length)).ok()
 }
 
 #[cfg(test)]

@@ -210,7 +210,7 @@ fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
         (&COMPRESSED, rest) => {
             let (length, compressed) = rest.split_first_chunk()?;
             let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-            // As much memory is taken as is asked for here.
+            // No more memory is taken than is asked for here.
             let plain = if length <= MAX_INFLATED { decompress(compressed, length)? } else { return None };
             (plain.len() == length).then_some(plain)
         }

@@ -58,7 +58,7 @@ pub mod worker;
 pub mod worker_sample_chunk;
 
 pub use owned::AccountOwned;
-pub use positional::Positional;
+pub use positional::{Listed, Positional};
 
 /// A point in time, stored as UTC epoch milliseconds.
 pub type Timestamp = sea_orm::prelude::ChronoUnixTimestampMillis;

@@ -5,22 +5,22 @@ use sea_orm::{DbErr, EntityTrait, ModelTrait, QueryResult};
 /// A row of a statement that selects all columns of its table, in their order, before any others. Looking for each
 /// column of each row by its name takes longer than anything else that is done to read a list.
 pub trait Positional: ModelTrait {
-    /// The columns that most lists show, where they are much less than all; otherwise none.
-    const LISTED: &'static [<<Self as ModelTrait>::Entity as EntityTrait>::Column] = &[];
+    /// What most lists show of a row, where that is much less than all of it.
+    const LISTED: Option<Listed<Self>> = None;
 
     /// Reads the row.
     ///
     /// # Errors
     /// When a column has another type.
     fn by_position(row: &QueryResult) -> Result<Self, DbErr>;
+}
 
-    /// Reads a row of a statement that selects [`Self::LISTED`] instead, in their order. What is not among them says nothing.
-    ///
-    /// # Errors
-    /// When a column has another type.
-    fn listed(row: &QueryResult) -> Result<Self, DbErr> {
-        Self::by_position(row)
-    }
+/// A part of a row.
+pub struct Listed<Model: ModelTrait> {
+    /// Its columns.
+    pub columns: &'static [<Model::Entity as EntityTrait>::Column],
+    /// Reads a row of a statement that selects them, in their order, before any others. The rest of the model says nothing.
+    pub read: fn(&QueryResult) -> Result<Model, DbErr>,
 }
 
 /// Makes a model [`Positional`], and says what lists show of it, with what stands for the rest.
@@ -49,13 +49,14 @@ macro_rules! positional {
             }
 
             $(
-                const LISTED: &'static [Column] = &[$(Column::$column),*];
-
-                fn listed(row: &sea_orm::QueryResult) -> Result<Self, sea_orm::DbErr> {
-                    let mut columns = 0..;
-                    let mut next = || columns.next().unwrap_or(usize::MAX);
-                    Ok(Self { $($listed: row.try_get_by_index(next())?,)* $($other: $nothing,)* })
-                }
+                const LISTED: Option<$crate::positional::Listed<Self>> = Some($crate::positional::Listed {
+                    columns: &[$(Column::$column),*],
+                    read: |row| {
+                        let mut columns = 0..;
+                        let mut next = || columns.next().unwrap_or(usize::MAX);
+                        Ok(Self { $($listed: row.try_get_by_index(next())?,)* $($other: $nothing,)* })
+                    },
+                });
             )?
         }
     };

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 
 use super::{
     error::ApiError,
-    in_place::{Asked, InPlace, Items, Placed, Step},
+    in_place::{Asked, InPlace, Items, Merged, Placed, Step},
     json::Leaf,
     loaders::{CountOf, PageOf, ParentList},
     scalar::BigInt,
@@ -63,7 +63,7 @@ impl Wanted {
 }
 
 impl PageArguments {
-    /// These for what is selected of the list that `context` stands at.
+    /// These, reading no more of each row than the list at `context` is asked for.
     pub(super) fn listed<Node: Listed>(self, context: &Context<'_>) -> Wanted {
         Wanted { page: self, extent: extent::<Node>(context) }
     }
@@ -100,14 +100,18 @@ impl PageArguments {
     }
 }
 
-/// An item of whose row lists read no more than most of them show.
+/// An item that can be answered, as far as most lists ask, from what [`Extent::Listed`] reads of its row.
 pub(super) trait Listed {
     /// The fields for which that is enough.
     const FIELDS: &'static [&'static str];
 }
 
-/// How much of each row it takes to answer what is selected of the list that `context` stands at.
+/// How much of each row it takes to answer what is selected of the list at `context`.
 fn extent<Node: Listed>(context: &Context<'_>) -> Extent {
+    // What is merged has to come from one statement: rows may be added between two.
+    if context.data_opt::<Merged>().is_none_or(|merged| merged.0) {
+        return Extent::Whole;
+    }
     let is_listed =
         |field: SelectionField<'_>| field.name() == "__typename" || Node::FIELDS.contains(&field.name());
     let of_node = |field: SelectionField<'_>| field.selection_set().all(is_listed);
@@ -127,7 +131,7 @@ pub(super) fn write_cursor(sort: impl Sort, key: &Key) -> String {
     write_place(sort.name(), key)
 }
 
-/// The same of an order that has a name.
+/// The same in the order with this name.
 fn write_place(sort: &str, key: &Key) -> String {
     let cursor = serde_json::to_vec(&(CURSOR_VERSION, sort, key)).expect("numbers and text are JSON");
     URL_SAFE_NO_PAD.encode(cursor)

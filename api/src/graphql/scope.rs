@@ -19,8 +19,8 @@ use crate::{
     store::AccountStore,
 };
 
-/// What every node holds to find its relatives, of which there are many, so that it is shared. Made per request, so
-/// nothing loaded outlives one or is shared by two viewers.
+/// What every node holds to find its relatives; nodes are many, so all of them share one. Made per request, so nothing loaded
+/// outlives one or is shared by two viewers.
 #[derive(Clone)]
 pub(super) struct AccountScope(Arc<Shared>);
 

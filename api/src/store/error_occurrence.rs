@@ -18,7 +18,7 @@ use super::{
     arrival::Arrivals,
     cluster_filter::ClusterFilter,
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Slice, Sort},
+    page::{self, Extent, Key, KeyPart, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
     sealed::RowName,
     search::search,
@@ -162,7 +162,8 @@ impl AccountStore {
         let Some(words) = words.map(str::to_lowercase) else {
             return search(&self.reads(), select, condition, sort, request).await;
         };
-        let errors = PageRequest { limit: ERRORS_PER_SEARCH, ..request.clone() };
+        // The texts are what is searched.
+        let errors = PageRequest { limit: ERRORS_PER_SEARCH, extent: Extent::Whole, ..request.clone() };
         let page = search(&self.reads(), select, condition, sort, &errors).await?;
         // What cannot be read is not what was searched for.
         Ok(page.search(request, |row| self.error_contains(row, &words)))

@@ -4,7 +4,7 @@
 //! values, `(started_at, id) < (?, ?)`, which is a range of the index on SQLite and PostgreSQL alike.
 
 use entity::{
-    Positional,
+    Listed, Positional,
     ids::{
         AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId,
         ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId,
@@ -198,7 +198,8 @@ impl PageRequest {
 /// stays prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extent {
-    /// What [`Positional::LISTED`] says, where it says something. The rest of each row is empty.
+    /// What [`Positional::LISTED`] says, if it says something and the list can: those that are searched, and those ordered by
+    /// what no row has, read all. The rest of each row is empty.
     Listed,
     /// All of it.
     Whole,
@@ -267,31 +268,44 @@ pub(super) async fn fetch<S: Sort>(
     sort: S,
     request: &PageRequest,
 ) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
-    let (select, read) = to_extent(select, sort, request.extent);
+    let part = part(sort, request.extent);
     let mut text = Text::new(connection.get_database_backend());
-    text.select(&range(select, sort, request).into_query());
+    text.select(&range(part.of(select), sort, request).into_query());
     text.limit(request.limit + 1);
     let rows = connection.query_all_raw(text.statement()).await?;
-    Ok(into_page(with_keys(rows.iter().map(read), sort)?, request))
+    let with_key = |row| (part.read)(row).map(|row| (sort.key(&row), row));
+    Ok(into_page(rows.iter().map(with_key).collect::<Result<_, _>>()?, request))
 }
 
-/// How a row is read.
-type Read<Model> = fn(&QueryResult) -> Result<Model, DbErr>;
+/// What is read of each row.
+struct Part<E: EntityTrait> {
+    /// Only these columns, if not all.
+    columns: Option<&'static [E::Column]>,
+    read: fn(&QueryResult) -> Result<E::Model, DbErr>,
+}
 
-/// The statement that selects so much of each row, and how it is read. An order by what is not listed takes all.
-fn to_extent<S: Sort>(
-    select: Select<S::Entity>,
-    sort: S,
-    extent: Extent,
-) -> (Select<S::Entity>, Read<<S::Entity as EntityTrait>::Model>) {
-    let listed = <S::Entity as EntityTrait>::Model::LISTED;
-    let is_listed = |column: <S::Entity as EntityTrait>::Column| {
-        listed.iter().any(|listed| listed.as_str() == column.as_str())
-    };
-    if extent == Extent::Listed && !listed.is_empty() && sort.columns().into_iter().all(is_listed) {
-        (select.select_only().columns(listed.iter().copied()), Positional::listed)
+/// The part that an extent means. An order by what lists do not show takes all.
+fn part<S: Sort>(sort: S, extent: Extent) -> Part<S::Entity> {
+    if extent == Extent::Listed
+        && let Some(Listed { columns, read }) = <S::Entity as EntityTrait>::Model::LISTED
+        && sort
+            .columns()
+            .iter()
+            .all(|of_sort| columns.iter().any(|column| column.as_str() == of_sort.as_str()))
+    {
+        Part { columns: Some(columns), read }
     } else {
-        (select, Positional::by_position)
+        Part { columns: None, read: Positional::by_position }
+    }
+}
+
+impl<E: EntityTrait> Part<E> {
+    /// The statement that selects it.
+    fn of(&self, select: Select<E>) -> Select<E> {
+        match self.columns {
+            Some(columns) => select.select_only().columns(columns.iter().copied()),
+            None => select,
+        }
     }
 }
 
@@ -351,16 +365,6 @@ pub(super) async fn fetch_by<S: Sort>(
     Ok(into_page(rows, request))
 }
 
-/// A row with where it stands.
-type Keyed<S> = (Key, <<S as Sort>::Entity as EntityTrait>::Model);
-
-fn with_keys<S: Sort>(
-    rows: impl Iterator<Item = Result<<S::Entity as EntityTrait>::Model, DbErr>>,
-    sort: S,
-) -> Result<Vec<Keyed<S>>, DbErr> {
-    rows.map(|row| row.map(|row| (sort.key(&row), row))).collect()
-}
-
 /// Reads the same page of several lists in one statement; the answers stand in the order of `selects`.
 pub(super) async fn fetch_each<S: Sort>(
     connection: &impl ConnectionTrait,
@@ -372,16 +376,12 @@ pub(super) async fn fetch_each<S: Sort>(
     if selects.is_empty() {
         return Ok(Vec::new());
     }
-    let mut read: Read<_> = Positional::by_position;
-    let selects = selects.into_iter().map(|select| {
-        let (select, reads) = to_extent(select, sort, request.extent);
-        read = reads;
-        select
-    });
-    let statement = union(connection.get_database_backend(), selects.collect(), sort, request);
+    let part = part(sort, request.extent);
+    let selects = selects.into_iter().map(|select| part.of(select)).collect();
+    let statement = union(connection.get_database_backend(), selects, sort, request);
     for row in connection.query_all_raw(statement).await? {
         let list: i64 = row.try_get("", LIST)?;
-        let model = read(&row)?;
+        let model = (part.read)(&row)?;
         if let Some(rows) = usize::try_from(list).ok().and_then(|list| lists.get_mut(list)) {
             rows.push((sort.key(&model), model));
         }
