@@ -41,9 +41,9 @@ impl Event {
         self.row.worker_id.map(|worker| worker.to_string())
     }
 
-    /// What it says. Source lines in tracebacks are left out.
-    async fn data(&self) -> Json {
-        Json::of(&self.row.data)
+    /// What it says; null when that is what was logged. Source lines in tracebacks are left out.
+    async fn data(&self) -> Option<Json> {
+        Some(Json::of(&self.row.data))
     }
 }
 

@@ -69,7 +69,10 @@ async fn world(ada: &Member) -> (i64, i64) {
     let second = ReportBuilder::new("Scheduler-2", 1)
         .with("/cluster/name", "second")
         .with("/cluster/totals/tasks", 9)
-        .with("/events", json!([event(601, "mine", "text"), event(602, "mine", -5)]))
+        .with(
+            "/events",
+            json!([event(601, "mine", "text"), event(602, "mine", -5), event(603, "mine", Value::Null)]),
+        )
         .with("/errors", json!([error(22, 1, 1)]))
         .build();
     let second = ada.reported(&second).await;
