@@ -168,6 +168,9 @@ async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
     let mut tagged = rules("tagged", failures(1, "ACCOUNT"));
     tagged["tags"] = json!([{ "key": "nightly" }]);
     rule(&ada, tagged).await;
+    let mut tagged_user = rules("tagged-user", failures(1, "USER"));
+    tagged_user["tags"] = json!([{ "key": "nightly" }]);
+    rule(&ada, tagged_user).await;
     let users =
         ada.query("{ viewer { account { members { nodes { user { id name } } } } } }", json!({})).await;
     let users = users["viewer"]["account"]["members"]["nodes"].as_array().unwrap().clone();
@@ -213,20 +216,21 @@ async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
         ("cost-user", "Clusters of ada: 0.30 USD today."),
         ("cost-all", "All clusters: 0.50 USD today."),
         ("idle", "Cluster b: nothing to do for 1 min."),
-        ("tagged", "All clusters: 1 error within 1 h 0 min."),
+        ("tagged", "The rule's clusters: 1 error within 1 h 0 min."),
+        ("tagged-user", "The rule's clusters of ada: 1 error within 1 h 0 min."),
         ("of-bob", "Cluster c: 3 errors within 1 h 0 min."),
     ];
     let expected = expected.map(|(rule, text)| (rule.to_owned(), text.to_owned()));
     assert_eq!(texts, expected.into());
-    assert_eq!(receiver.received().len(), 9, "one message for each rule that has something to tell");
+    assert_eq!(receiver.received().len(), 10, "one message for each rule that has something to tell");
 
     // An hour later the errors are long ago; the costs are of another day, and are looked at every five minutes.
     app.set_clock("2026-11-20T12:00:02Z");
     app.run_jobs().await;
-    assert_eq!(receiver.received().len(), 9);
+    assert_eq!(receiver.received().len(), 10);
     app.set_clock("2026-11-21T00:00:00Z");
     app.run_jobs().await;
-    let resolved: BTreeSet<String> = receiver.received()[9..]
+    let resolved: BTreeSet<String> = receiver.received()[10..]
         .iter()
         .map(|request| {
             assert!(told(request).iter().all(|(state, _)| state == "resolved"));
@@ -242,6 +246,7 @@ async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
         "cost-all",
         "idle",
         "tagged",
+        "tagged-user",
         "of-bob",
     ];
     assert_eq!(resolved, all.map(str::to_owned).into());

@@ -19,7 +19,7 @@ use crate::{
     domain::{
         alert::{
             AlertError, Channels, Decision, Episode, Item, MAX_RULES, Message, Phase, RuleWish, Secret,
-            Subject, decide, sentence, unit,
+            Subject, decide, sentence, unit, whose,
         },
         audit::{Entry, Target},
     },
@@ -155,6 +155,8 @@ async fn items(store: &AccountStore, rule: &Model, decision: &Decision) -> Resul
             Subject::Flag(_, kind) => (None, Some(kind)),
             Subject::Account | Subject::Cluster(_) => (None, None),
         };
+        let name = cluster.as_ref().map_or(user.as_deref(), |(_, name)| name.as_deref());
+        let whose = whose(episode.subject, &rule.scope, name);
         let time = |ms| chrono::DateTime::from_timestamp_millis(ms).unwrap_or_default();
         Some(Item {
             id: episode.id?,
@@ -163,7 +165,7 @@ async fn items(store: &AccountStore, rule: &Model, decision: &Decision) -> Resul
             until: (phase == Phase::Resolved).then(|| time(episode.ended_key)),
             value: episode.value,
             unit: unit(&rule.condition, flag),
-            text: sentence(&rule.condition, flag, episode.value, cluster.as_ref(), user.as_deref()),
+            text: sentence(&rule.condition, flag, episode.value, &whose),
             cluster,
             user,
             flag,

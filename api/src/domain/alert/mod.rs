@@ -12,7 +12,7 @@ pub use self::{
     episode::{Decision, Episode, decide},
     message::{Item, Message, Phase},
     rule::{AlertError, Channels, MAX_RULES, MAX_TARGETS, RuleWish, Secret},
-    sentence::{sentence, unit},
+    sentence::{sentence, unit, whose},
     signature::sign,
     subject::Subject,
 };

@@ -1,8 +1,30 @@
 //! Alerts in words.
 
-use entity::{alert_rule::Condition, cluster_flag::Kind, ids::ClusterId};
+use entity::{
+    alert_rule::{Condition, Scope},
+    cluster_flag::Kind,
+};
 
+use super::Subject;
 use crate::domain::{answer::duration, flag::Rule};
+
+/// Whose clusters something is counted of, as a sentence begins, with the name of the cluster or of the user if there is one.
+/// A rule that is about some clusters says nothing of the others.
+#[must_use]
+pub fn whose(subject: Subject, scope: &Scope, name: Option<&str>) -> String {
+    let clusters = |of_all: &str, of_some: bool| {
+        if of_some { "The rule's clusters".to_owned() } else { of_all.to_owned() }
+    };
+    match (subject, name) {
+        (Subject::Cluster(_) | Subject::Flag(..), Some(name)) => format!("Cluster {name}"),
+        (Subject::Cluster(number) | Subject::Flag(number, _), None) => format!("Cluster {number}"),
+        (Subject::User(_), user) => {
+            let user = user.unwrap_or("a former member");
+            format!("{} of {user}", clusters("Clusters", scope.tags.is_some()))
+        }
+        (Subject::Account, _) => clusters("All clusters", scope.users.is_some() || scope.tags.is_some()),
+    }
+}
 
 /// What the values of a rule count.
 #[must_use]
@@ -18,19 +40,7 @@ pub fn unit(condition: &Condition, kind: Option<Kind>) -> String {
 /// What is so, of whom, in one sentence.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a month has not so many seconds")]
-pub fn sentence(
-    condition: &Condition,
-    kind: Option<Kind>,
-    value: f64,
-    cluster: Option<&(ClusterId, Option<String>)>,
-    user: Option<&str>,
-) -> String {
-    let whose = match (cluster, user) {
-        (Some((_, Some(name))), _) => format!("Cluster {name}"),
-        (Some((number, None)), _) => format!("Cluster {number}"),
-        (None, Some(user)) => format!("Clusters of {user}"),
-        (None, None) => "All clusters".to_owned(),
-    };
+pub fn sentence(condition: &Condition, kind: Option<Kind>, value: f64, whose: &str) -> String {
     match condition {
         Condition::Flags(_) => match kind {
             Some(kind) => format!("{whose}: {}", Rule::of(kind).say(value, None)),
