@@ -45,6 +45,42 @@ fn other() -> ReportBuilder {
         )
 }
 
+/// One thread for 20 seconds, of which tasks used so much.
+fn of_one_thread(scheduler: &str, seconds: f64) -> Value {
+    ReportBuilder::new(scheduler, 30)
+        .with("/thread_history", json!([threads(0.0, 1)]))
+        .with("/spans", json!([span(1, None, &["etl"], 0.0, Some(20.0))]))
+        .with(
+            "/fine_metrics",
+            json!([{ "span_id": uuid(1), "cells": [["execute", "load", "thread-cpu", "seconds", seconds]] }]),
+        )
+        .build()
+}
+
+#[tokio::test]
+async fn less_that_was_counted_twice_is_not_more_time() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let clusters = [
+        ada.reported(&of_one_thread("Scheduler-1", 20.5)).await,
+        ada.reported(&of_one_thread("Scheduler-2", 15.0)).await,
+    ];
+    let fields = "rows { base head key { part } } verdict { headline evidence { label value } }";
+    let compared = compare(&ada, clusters, ", by: []", fields).await;
+    let row = |part: &str, base: Option<f64>, head: Option<f64>| json!({ "base": base, "head": head, "key": { "part": part } });
+    let rows = [
+        row("TASKS", Some(20.5), Some(15.0)),
+        row("IDLE", None, Some(5.0)),
+        row("OVERCOUNTED", Some(-0.5), None),
+    ];
+    assert_eq!(compared["rows"], json!(rows));
+    let headline =
+        "It spent 20 s of thread time, as much as the first work; 5 s more in threads without a task.";
+    let evidence = [json!({ "label": "threads without a task", "value": 5.0 })];
+    assert_eq!(compared["verdict"], json!({ "headline": headline, "evidence": evidence }));
+    app.stop().await;
+}
+
 #[tokio::test]
 async fn differences_of_thread_time_add_up_exactly() {
     let app = TestApp::start().await;

@@ -118,8 +118,11 @@ pub fn slower(facts: &Slower<'_>) -> Answer {
     }
     let delta = head.total - base.total;
     let (spent, more) = (duration(head.total.value()), delta.value());
-    let grown: Vec<&Difference> =
-        facts.differences.iter().filter(|row| row.delta() > Millionths::default()).collect();
+    let grown: Vec<&Difference> = facts
+        .differences
+        .iter()
+        .filter(|row| row.delta() > Millionths::default() && spends(&row.key))
+        .collect();
     let grew = more / base.total.value();
     let mut said = vec![if delta == Millionths::default() {
         format!("It spent {spent} of thread time, as much as {since}")
@@ -136,6 +139,12 @@ pub fn slower(facts: &Slower<'_>) -> Answer {
         .value(more, THREAD_SECONDS)
         .share((more > 0.0).then(|| more / head.total.value()))
         .because(facts.against.map(Against::evidence).into_iter().chain(rows))
+}
+
+/// Whether time of this part was spent. What was counted more than once is taken off: less of it makes the sum grow, though
+/// nothing took longer.
+fn spends(key: &Key) -> bool {
+    key.part != Part::Overcounted
 }
 
 /// Why the times of two pieces of work cannot be compared, if they cannot.
@@ -211,7 +220,7 @@ pub fn scaling(facts: &Scaling<'_>) -> Answer {
     let mut parts: Vec<(String, f64)> = facts
         .differences
         .iter()
-        .filter(|row| !is_cpu(&row.key))
+        .filter(|row| !is_cpu(&row.key) && spends(&row.key))
         .map(|row| {
             let (base, head) = (row.base.unwrap_or_default().value(), row.head.unwrap_or_default().value());
             (part(&row.key), head - base * work)
