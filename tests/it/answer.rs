@@ -318,6 +318,11 @@ async fn why_is_that_cluster_still_running() {
     let expected = answer(["GOOD", "MEASURED"], headline, Some((12.0, "tasks")), None);
     assert_eq!(said("working", working).await, (expected, evidence));
 
+    let growing = report(1).with("/samples", tasks([0, 0, 0, 0])).with("/cluster/graph_updates", 1);
+    let headline = "Its scheduler takes in 1 graph.";
+    let expected = answer(["GOOD", "MEASURED"], headline, Some((1.0, "graphs")), None);
+    assert_eq!(said("growing", growing).await, (expected, vec![]));
+
     let headline = "1 task waits for a worker that may run it: there are 2 workers, and none may.";
     let expected = answer(["BAD", "MEASURED"], headline, Some((1.0, "tasks")), None);
     let evidence = vec![count("Tasks no worker may run", 1.0, "tasks")];

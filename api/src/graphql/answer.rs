@@ -266,8 +266,8 @@ impl Answers {
         })))
     }
 
-    /// Why is that cluster still running? The value counts what the headline names: tasks, results that clients hold,
-    /// or the seconds since it closed, was last heard of, or had work. The share is null.
+    /// Why is that cluster still running? The value counts what the headline names: tasks, graphs, results that clients
+    /// hold, or the seconds since it closed, was last heard of, or had work. The share is null.
     async fn why_running(&self) -> Result<Answer, ApiError> {
         let now = self.now();
         let work = if now.closed_at.is_none() && now.silence().is_none() {
@@ -276,7 +276,16 @@ impl Answers {
             Work::default()
         };
         let Work { processing, queued, no_worker, waiting, memory, clients } = work;
-        let facts = answer::WhyRunning { now: &now, processing, queued, no_worker, waiting, memory, clients };
+        let facts = answer::WhyRunning {
+            now: &now,
+            processing,
+            queued,
+            no_worker,
+            waiting,
+            memory,
+            clients,
+            graph_updates: self.row.graph_updates,
+        };
         Ok(self.answer(answer::why_running(&facts)))
     }
 

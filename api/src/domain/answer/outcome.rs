@@ -388,10 +388,12 @@ pub struct WhyRunning<'a> {
     pub memory: Option<i64>,
     /// Clients that are connected.
     pub clients: i64,
+    /// Graphs that its scheduler takes in.
+    pub graph_updates: Option<i64>,
 }
 
 /// Why is the cluster still running? The first of these that applies: it is not (closed, or silent), it works, its
-/// tasks cannot run, clients hold results, it is idle.
+/// tasks cannot run, its scheduler takes graphs in, clients hold results, it is idle.
 #[must_use]
 pub fn why_running(facts: &WhyRunning<'_>) -> Answer {
     let now = facts.now;
@@ -455,6 +457,10 @@ fn at_work(facts: &WhyRunning<'_>) -> Answer {
         let verdict = if facts.now.workers == 0 { Verdict::Bad } else { Verdict::Notice };
         let headline = format!("{tasks} queued for a free thread, and none runs on its {workers}.");
         return Answer::measured(verdict, headline).value(number(count), "tasks");
+    }
+    if let Some(count) = some(facts.graph_updates) {
+        let headline = format!("Its scheduler takes in {}.", many(count, "graph", "graphs"));
+        return Answer::measured(Verdict::Good, headline).value(number(count), "graphs");
     }
     if let Some(count) = some(facts.waiting) {
         let tasks = many(count, "task waits", "tasks wait");
@@ -579,6 +585,7 @@ mod tests {
             waiting: Some(0),
             memory: Some(0),
             clients: 0,
+            graph_updates: Some(0),
         };
         let said = |facts: &WhyRunning<'_>| {
             let answer = why_running(facts);
@@ -594,6 +601,8 @@ mod tests {
         assert_eq!(said(&WhyRunning { no_worker: None, ..both }), (Verdict::Good, tasks(7)));
         assert_eq!(said(&WhyRunning { waiting: Some(2), ..nothing.clone() }), (Verdict::Notice, tasks(2)));
         assert_eq!(said(&nothing), (Verdict::Notice, tasks(0)));
+        let grown = WhyRunning { processing: None, graph_updates: Some(1), ..nothing.clone() };
+        assert_eq!(said(&grown), (Verdict::Good, Some("1 graphs".to_owned())));
         let untold = why_running(&WhyRunning { processing: None, ..nothing.clone() });
         assert_eq!((untold.confidence, untold.value), (Confidence::NotCollected, None));
         // What an idle scheduler held when a sample was taken does not keep it.
