@@ -86,6 +86,35 @@ async fn an_account_is_the_sum_of_its_clusters() {
     app.stop().await;
 }
 
+/// One task that takes two hours on the only thread: Dask tells what it used when it ends.
+#[tokio::test]
+async fn what_a_long_task_used_is_no_idle_time_and_no_more_than_there_was() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let hour = |hour: i64, threads: i64, used: i64| {
+        let mut hour = usage(hour, 1);
+        hour["thread_seconds"] = json!(threads);
+        hour["noncpu_seconds"] = json!(0);
+        hour["idle_seconds"] = json!((threads - used).max(0));
+        (hour["compute_seconds"], hour["cpu_seconds"]) = (json!(used), json!(used));
+        hour
+    };
+    let hours = [hour(20, 3_300, 0), hour(21, 3_600, 0), hour(22, 600, 7_200)];
+    ada.reported(&report("Scheduler-1", 1, &hours)).await;
+    let query = "{ viewer { account { clusters { nodes {
+        usage { clusterSeconds computeSeconds idleSeconds utilization causes { cause seconds } }
+        usageHours { usage { idleSeconds utilization } } } } } } }";
+    let cluster = ada.query(query, json!({})).await["viewer"]["account"]["clusters"]["nodes"][0].take();
+    let sum = &cluster["usage"];
+    assert_eq!((&sum["clusterSeconds"], &sum["computeSeconds"]), (&json!(7_500.0), &json!(7_200.0)));
+    assert_eq!((&sum["idleSeconds"], &sum["utilization"]), (&json!(300.0), &json!(0.96)));
+    assert_eq!(sum["causes"][6], json!({ "cause": "IDLE", "seconds": 300.0 }));
+    let of =
+        |idle: f64, utilization: f64| json!({ "usage": { "idleSeconds": idle, "utilization": utilization } });
+    assert_eq!(cluster["usageHours"], json!([of(3_300.0, 0.0), of(3_600.0, 0.0), of(0.0, 1.0)]));
+    app.stop().await;
+}
+
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 async fn a_table_of_usage_has_a_row_for_each_of_what_is_asked() {

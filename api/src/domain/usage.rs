@@ -96,6 +96,14 @@ impl Usage {
         causes.push((Cause::Unaccounted, left));
         causes
     }
+
+    /// The thread time without a task, as [`causes`](Self::causes) tell it; none where Dask does not tell. What a task used is
+    /// known when it ends, so that the hours before count its thread as idle, and a sum over them must not.
+    #[must_use]
+    pub fn idle(&self) -> Option<i64> {
+        self.idle_us?;
+        self.causes().into_iter().find_map(|(cause, time)| (cause == Cause::Idle).then_some(time))
+    }
 }
 
 /// What a thread was doing.
@@ -146,6 +154,7 @@ mod tests {
         assert_eq!(unknown.causes(), [(Cause::Unaccounted, 100)]);
         let too_much = Usage { thread_us: 100, cpu_us: Some(90), idle_us: Some(30), ..Usage::default() };
         assert_eq!(too_much.causes(), [(Cause::Cpu, 90), (Cause::Idle, 10), (Cause::Unaccounted, 0)]);
+        assert_eq!([known, unknown, too_much].map(|usage| usage.idle()), [Some(30), None, Some(10)]);
     }
 
     #[test]

@@ -68,9 +68,10 @@ impl Usage {
         seconds(self.sum.memory_gib_us)
     }
 
-    /// Thread-seconds without a task; null where Dask does not tell.
+    /// Thread-seconds without a task; null where Dask does not tell. A task is known when it ends: the hours before count its
+    /// thread as idle, and a sum over them and its own hour takes that off again.
     async fn idle_seconds(&self) -> Option<f64> {
-        self.sum.idle_us.map(seconds)
+        self.sum.idle().map(seconds)
     }
 
     /// Thread-seconds spent moving data between memory and disk; null where Dask does not tell.
@@ -78,11 +79,12 @@ impl Usage {
         self.sum.spill_us.map(seconds)
     }
 
-    /// Share of the cluster's seconds that computed something, from 0 to 1; null if there were none.
+    /// Share of the cluster's seconds that computed something, from 0 to 1; null if there were none. What a task computed
+    /// counts when it ends.
     #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
     async fn utilization(&self) -> Option<f64> {
         let whole = self.sum.thread_us;
-        (whole > 0).then(|| self.sum.compute_us as f64 / whole as f64)
+        (whole > 0).then(|| (self.sum.compute_us as f64 / whole as f64).min(1.0))
     }
 
     /// The thread-seconds by what the threads were doing; adds up to `clusterSeconds`.

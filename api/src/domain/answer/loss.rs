@@ -337,7 +337,7 @@ pub fn network(facts: &Network<'_>) -> Answer {
     ];
     let evidence = evidence.into_iter().filter(|(_, value, _)| *value > 0.0);
     let evidence = evidence.map(|(label, value, unit)| Evidence::of(label, value, unit));
-    let idle_us = facts.usage.idle_us.filter(|_| facts.usage.thread_us > 0);
+    let idle_us = facts.usage.idle().filter(|_| facts.usage.thread_us > 0);
     let Some(idle_us) = idle_us else {
         let headline = format!(
             "{received} beside their tasks, and what that cost cannot be told without the threads' idle time."
