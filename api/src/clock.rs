@@ -5,18 +5,24 @@ use std::{
     sync::atomic::{AtomicI64, Ordering},
 };
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 use entity::Timestamp;
 
 /// Tells the time.
 pub trait Clock: Debug + Send + Sync {
-    /// The current time.
+    /// The current time, in whole milliseconds: what is answered of a row that was just made is what is stored.
     fn now(&self) -> DateTime<Utc>;
 
     /// The current time as it is stored.
     fn timestamp(&self) -> Timestamp {
         self.now().into()
     }
+}
+
+/// A time as it is stored, in whole milliseconds.
+#[must_use]
+pub fn stored(time: DateTime<Utc>) -> Timestamp {
+    time.trunc_subsecs(3).into()
 }
 
 /// The machine's clock.
@@ -26,7 +32,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock the others are sent to")]
     fn now(&self) -> DateTime<Utc> {
-        Utc::now()
+        Utc::now().trunc_subsecs(3)
     }
 }
 

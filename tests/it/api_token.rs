@@ -121,6 +121,11 @@ async fn a_token_that_was_made_is_shown_once_and_ends_at_once() {
         (&next["nodes"][0]["identifier"], &next["pageInfo"]["hasNextPage"]),
         (&json!(own), &json!(false))
     );
+    // What is stored in milliseconds is answered so from the first.
+    let input =
+        json!({ "label": "short", "scopes": ["READ"], "expiresAt": "2026-12-20T00:00:00.123456789Z" });
+    let short = ada.query(CREATE, json!({ "input": input })).await["createToken"]["token"].take();
+    assert_eq!(short["expiresAt"], "2026-12-20T00:00:00.123+00:00");
     let rows = entity::api_token::Entity::find().all(&app.database.connection().await).await.unwrap();
     let half = secret.split_once('-').unwrap().1;
     assert!(

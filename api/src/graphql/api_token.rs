@@ -19,6 +19,7 @@ use super::{
 use crate::{
     app::api_token,
     auth,
+    clock::stored,
     domain::{
         access::{AccessError, TokenWish},
         audit::Target,
@@ -148,7 +149,7 @@ pub(super) async fn create_token(
     let wish = TokenWish {
         label: input.label,
         scopes: input.scopes.into_iter().map(Scope::from).collect(),
-        expires_at: input.expires_at.map(Into::into),
+        expires_at: input.expires_at.map(stored),
     };
     match api_token::create(&scope.store, viewer, holder, wish, scope.now.into()).await? {
         Ok((secret, row)) => Ok(CreateTokenPayload {

@@ -9,6 +9,7 @@ use super::{
     scope::AccountScope, user::User,
 };
 use crate::{
+    clock::stored,
     domain::flag::{RULES, Rule},
     store::{MAX_MUTES, Muted},
 };
@@ -146,7 +147,7 @@ pub(super) async fn mute(
         return Ok(FlagMutesPayload::refused(scope, "until", "must not have passed"));
     }
     let muted = Muted { kind: input.kind.into(), tag };
-    if scope.store.mute_flag(muted, input.until.map(Into::into), user, scope.now.into()).await? {
+    if scope.store.mute_flag(muted, input.until.map(stored), user, scope.now.into()).await? {
         return Ok(FlagMutesPayload::done(scope));
     }
     Ok(FlagMutesPayload::refused(scope, "kind", &format!("more than {MAX_MUTES} cannot be muted")))

@@ -22,6 +22,7 @@ use super::{
     user::User,
 };
 use crate::{
+    clock::stored,
     domain::{
         answer::{RunReasonCode as Code, Situation, run_reasons},
         idle_policy::IdlePolicy,
@@ -99,8 +100,9 @@ impl ClusterIdleness<'_> {
     }
 
     /// When it is stopped if it stays idle, by the server's clock: by the account's idle policy or by its own timeout,
-    /// whichever is earlier. It is stopped by the answer to a report, so up to one report interval later. Null while it has
-    /// work, when nothing stops it, and once it closed or is LOST.
+    /// whichever is earlier. It is stopped by the answer to a report, so up to one report interval later. Once it is to stop
+    /// anyway, when its next report is due. Otherwise null while it has work, when nothing stops it, and once it closed or is
+    /// LOST.
     #[expect(clippy::cast_possible_truncation, reason = "a longer time than there is becomes the longest")]
     async fn shutdown_at(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
         let row = self.row;
@@ -292,7 +294,7 @@ pub(super) async fn keep_alive(
         return Ok(refused(row, "seconds", &message));
     }
     let until = scope.now + chrono::TimeDelta::seconds(seconds);
-    match scope.store.keep_cluster(cluster, user, scope.now.into(), until.into()).await? {
+    match scope.store.keep_cluster(cluster, user, scope.now.into(), stored(until)).await? {
         Kept::Until(row) => {
             Ok(ClusterPayload { cluster: Cluster::new(&scope.after_change(), *row), user_errors: Vec::new() })
         }

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     app::invitation,
+    clock::stored,
     domain::{
         access::{AccessError, InvitationWish, is_over},
         audit::Target,
@@ -173,7 +174,7 @@ pub(super) async fn invite_member(
         name,
         label: input.label,
         grant: grant(input.role, input.until),
-        expires_at: input.expires_at.map(Into::into),
+        expires_at: input.expires_at.map(stored),
     };
     match invitation::create(&scope.store, actor, wish, scope.now.into()).await? {
         Ok((secret, row)) => Ok(InviteMemberPayload {

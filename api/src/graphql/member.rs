@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     app::member::{self, Refusal},
+    clock::stored,
     domain::{
         access::{AccessError, Grant, is_over},
         audit::Target,
@@ -251,7 +252,7 @@ pub(super) async fn remove_member(
 
 /// As what somebody is to be a member.
 pub(super) fn grant(role: MemberRole, until: Option<DateTime<Utc>>) -> Grant {
-    Grant { role: role.into(), ends_at: until.map(Into::into) }
+    Grant { role: role.into(), ends_at: until.map(stored) }
 }
 
 /// The field that is wrong with what somebody is to be, if that is what is wrong.

@@ -32,6 +32,7 @@ use crate::{
         token_request::{self, AskRefusal},
     },
     auth::Viewer,
+    clock::stored,
     domain::{
         access::{AccessError, TokenWish},
         token::ApiToken,
@@ -243,7 +244,7 @@ pub(super) async fn create(
     let wish = TokenWish {
         label: wanted.label.unwrap_or_default(),
         scopes: viewer.scopes().to_vec(),
-        expires_at: wanted.expiry.map(Timestamp::from).or(viewer.grants_until()),
+        expires_at: wanted.expiry.map(stored).or(viewer.grants_until()),
     };
     let (store, now) = (state.acting(&viewer, origin), state.clock.timestamp());
     match api_token::create(&store, &viewer, viewer.user_id(), wish, now).await? {
