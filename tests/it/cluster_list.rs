@@ -241,6 +241,10 @@ async fn a_wrong_filter_is_refused_and_named() {
         ),
         (json!({ "users": vec!["x"; 101] }), "argument 'users': must be at most 100"),
         (json!({ "users": ["x"] }), "there is no such user"),
+        (
+            json!({ "startedIn": { "from": "yesterday" } }),
+            "variable 'filter': field 'startedIn': field 'from': Failed to parse \"DateTime\": input contains invalid characters (DateTime)",
+        ),
         (json!({ "minCost": { "amount": -0.1 } }), "argument 'amount': must be between 0 and 1000000000000"),
         (
             json!({ "minCost": { "amount": 1, "currency": "usd" } }),

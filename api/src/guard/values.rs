@@ -110,7 +110,8 @@ fn check(schema: &Schema, ty: &Type, value: &JsonValue) -> Result<(), String> {
             let Some(fields) = value.as_object() else { return Ok(()) };
             one_of(object, fields.len(), fields.values().any(JsonValue::is_null))?;
             fields.iter().try_for_each(|(field, value)| match object.fields.get(field.as_str()) {
-                Some(definition) => check(schema, &definition.ty, value),
+                Some(definition) => check(schema, &definition.ty, value)
+                    .map_err(|reason| format!("field '{}': {reason}", field.as_str())),
                 None => Ok(()),
             })
         }
@@ -141,7 +142,8 @@ fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), 
             one_of(object, fields.len(), fields.iter().any(|(_, value)| value.is_null()))
                 .map_err(|reason| Wrong::new(reason, value))?;
             fields.iter().try_for_each(|(field, value)| match object.fields.get(field) {
-                Some(definition) => check_literal(schema, &definition.ty, value),
+                Some(definition) => check_literal(schema, &definition.ty, value)
+                    .map_err(|wrong| Wrong { reason: format!("field '{field}': {}", wrong.reason), ..wrong }),
                 None => Ok(()),
             })
         }
