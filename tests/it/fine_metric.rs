@@ -52,6 +52,8 @@ async fn metrics_of_a_cluster_are_those_of_its_spans_and_of_none() {
     let seconds = &seconds["fineMetrics"];
     assert_eq!(seconds["rows"], json!([expected[2]]));
     assert_eq!((&seconds["rowCount"], &seconds["total"]), (&json!(5), &json!(53.5)));
+    let none = cluster(&ada, number, "fineMetrics(unit: \"furlongs\") { total }").await;
+    assert_eq!(none["fineMetrics"]["total"].to_string(), "0.0", "and not -0.0");
     assert_eq!(seconds["units"], json!(["bytes", "seconds"]));
     // 56 thread-seconds while `etl` was active and 16 with `default`, less 43.5 spent executing.
     assert_eq!(seconds["idleSeconds"], 28.5);

@@ -211,7 +211,8 @@ impl Account {
         &self,
         #[graphql(desc = "Which work; all of the account if absent.", default)] scope: WorkScope,
         #[graphql(
-            desc = "What has a row of its own; one row of each part for everything if empty.",
+            desc = "What has a row of its own. If empty, each part has one row for everything, BESIDE one more for what \
+                    belongs to no span.",
             default_with = "vec![FineMetricDimension::Function, FineMetricDimension::Activity]"
         )]
         by: Vec<FineMetricDimension>,
@@ -265,7 +266,8 @@ impl Account {
         #[graphql(desc = "The first work, which the other is measured by.")] base: WorkScope,
         #[graphql(desc = "The second work.")] head: WorkScope,
         #[graphql(
-            desc = "What has a row of its own; one row of each part for everything if empty.",
+            desc = "What has a row of its own. If empty, each part has one row for everything, BESIDE one more for what \
+                    belongs to no span.",
             default_with = "vec![ComparisonDimension::Span, ComparisonDimension::Function, ComparisonDimension::Activity]"
         )]
         by: Vec<ComparisonDimension>,

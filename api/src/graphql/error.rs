@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use async_graphql::{Error, ErrorExtensions};
+use async_graphql::{Error, ErrorExtensions, Pos, ServerError};
 use entity::api_token::Scope;
 use uuid::Uuid;
 
@@ -47,6 +47,12 @@ impl ApiError {
     /// An argument that cannot have its value.
     pub(super) fn invalid(argument: &'static str, reason: impl Into<String>) -> Self {
         Self::InvalidArgument { argument, reason: reason.into() }
+    }
+
+    /// The same of the answer as a whole, which is at no place of the document.
+    pub(crate) fn of_the_answer(self) -> ServerError {
+        let error = Error::from(self).into_server_error(Pos::default());
+        ServerError { locations: Vec::new(), ..error }
     }
 
     fn code(&self) -> &'static str {

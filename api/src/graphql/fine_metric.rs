@@ -110,7 +110,8 @@ impl FineMetrics {
     /// add up.
     async fn total(&self) -> Option<f64> {
         let unit = self.unit.as_deref()?;
-        Some(self.table.rows(Some(unit)).iter().map(|row| row.value).sum())
+        // The sum of nothing is -0.0.
+        Some(self.table.rows(Some(unit)).iter().map(|row| row.value).sum::<f64>() + 0.0)
     }
 
     /// Thread-seconds that were not spent executing these tasks while at least one of the spans was active: what

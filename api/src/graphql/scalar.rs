@@ -27,8 +27,8 @@ fn reason<T: InputType>(error: InputValueError<T>) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BigInt(pub(super) i64);
 
-/// A whole number that may need more than 32 bits: a count, or bytes. Written as a JSON number below 2^53, which
-/// every client keeps exact.
+/// A whole number that may need more than 32 bits: a count, or bytes. It is a JSON number, and taken and counted of one
+/// cluster below 2^53, which every client keeps exact. Sums over many clusters may be larger.
 #[Scalar]
 impl ScalarType for BigInt {
     fn parse(value: Value) -> InputValueResult<Self> {

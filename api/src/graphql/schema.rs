@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use apollo_compiler::validation::Valid;
-use async_graphql::{Context, Pos, Request, Response, ValidationMode};
+use async_graphql::{Context, Request, Response, ValidationMode};
 use chrono::{DateTime, Utc};
 use entity::audit_entry::Action;
 use futures::StreamExt;
@@ -117,10 +117,7 @@ impl Schema {
         // Before anybody sees it. What cannot be written down is not told.
         match account.audit_reads().await {
             Ok(()) => response,
-            Err(error) => {
-                let error: async_graphql::Error = ApiError::from(error).into();
-                Response::from_errors(vec![error.into_server_error(Pos::default())])
-            }
+            Err(error) => Response::from_errors(vec![ApiError::from(error).of_the_answer()]),
         }
     }
 
@@ -180,8 +177,7 @@ impl Schema {
             return response;
         }
         let message = "code and profiles are not part of subscriptions: ask for them with a query";
-        let error: async_graphql::Error = ApiError::Forbidden(message.to_owned()).into();
-        Some(Response::from_errors(vec![error.into_server_error(Pos::default())]))
+        Some(Response::from_errors(vec![ApiError::Forbidden(message.to_owned()).of_the_answer()]))
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use async_graphql::{Pos, ServerError};
+use async_graphql::ServerError;
 use axum::body::Bytes;
 use tokio::{sync::watch, time::sleep};
 
@@ -69,8 +69,7 @@ impl Subscription {
         after: Option<Position>,
         now: i64,
     ) -> Result<Self, ServerError> {
-        let failed =
-            |error| async_graphql::Error::from(ApiError::from(error)).into_server_error(Pos::default());
+        let failed = |error| ApiError::from(error).of_the_answer();
         group.start().await.map_err(failed)?;
         let shared = group.shared();
         if let Some(after) = &after {

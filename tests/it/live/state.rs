@@ -219,6 +219,7 @@ async fn what_is_written_down_when_it_is_read_is_not_sent() {
     }
     let error = &refused["payload"]["errors"][0]["extensions"]["code"];
     assert_eq!((&refused["payload"]["data"], error), (&Value::Null, &json!("FORBIDDEN")), "{refused}");
+    assert_eq!(refused["payload"]["errors"][0].get("locations"), None, "it is at no place of the document");
     assert!(!refused.to_string().contains("geheim"));
     app.stop().await;
 }
