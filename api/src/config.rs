@@ -435,7 +435,7 @@ pub enum KeyCommand {
     List,
     /// Put a new key in front of the others. Rows encrypted with those are encrypted again in the background.
     Rotate,
-    /// Remove a key with which no row is encrypted any more.
+    /// Remove a key with which no row is encrypted any more, once all servers have had the time to follow the newest one.
     Retire {
         /// The key's identifier.
         #[arg(value_parser = key_id)]

@@ -12,11 +12,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use chrono::TimeDelta;
+
 use crate::{
     error::Chain,
-    seal::{Keys, KeysError, SealError, Sealed},
+    seal::{KeyId, Keys, KeysError, SealError, Sealed},
     store::{StoreError, SystemStore},
 };
+
+/// Another server may go on with the older key for so long, until it has read the key file again.
+pub(crate) const OTHERS_FOLLOW_WITHIN: TimeDelta = TimeDelta::minutes(5);
 
 /// A file is not read again for a missing key within this time.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(2);
@@ -188,6 +193,14 @@ impl From<Keys> for KeyRing {
     fn from(keys: Keys) -> Self {
         Self(Arc::new(Shared { keys: RwLock::new(keys), file: None, read_at: Mutex::new(None) }))
     }
+}
+
+/// Tells operators of a key that something in the store is encrypted with, or may be, and that is not in the ring.
+pub(crate) fn tell_missing(key: i64) {
+    tracing::error!(
+        key = %KeyId(key),
+        "a key is missing: what it encrypted cannot be read until it is put back into the ring"
+    );
 }
 
 /// Changes the keys in a file: all of it is replaced at once, and its owner and mode stay. Of several processes

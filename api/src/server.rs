@@ -21,10 +21,9 @@ use crate::{
     guard::PersistedDocuments,
     http::{self, AppState, Certificate, Service, TlsError},
     jobs::{Jobs, RunningJobs},
-    key_ring::KeyError,
+    key_ring::{KeyError, tell_missing},
     live::Live,
     metrics::Metrics,
-    seal::KeyId,
     store::{MigrationError, Store, StoreError, SystemStore},
 };
 
@@ -121,11 +120,6 @@ impl Server {
         };
         let authenticator = Authenticator::new(store.system(), Arc::clone(&clock)).with_jwt(jwt);
         let token_uses = authenticator.token_uses().clone();
-        let bootstrap_token = if serve.bootstrap {
-            Accounts::new(store.system(), Arc::clone(&clock)).bootstrap().await?
-        } else {
-            None
-        };
         let tls = match &serve.tls {
             Some(files) => Some(Certificate::open(files.clone()).await?.acceptor()?),
             None => None,
@@ -134,6 +128,12 @@ impl Server {
         let operations = match serve.metrics_listen {
             Some(address) => Some(listen(address).await?),
             None => None,
+        };
+        // Last of all that can fail: its token is shown once, and would be lost with a server that does not start.
+        let bootstrap_token = if serve.bootstrap {
+            Accounts::new(store.system(), Arc::clone(&clock)).bootstrap().await?
+        } else {
+            None
         };
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock), &serve.alerts, &metrics));
         // Like the jobs: tests count statements, and write when they say so.
@@ -243,15 +243,13 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Server
     Ok((listener, address))
 }
 
-/// Writes down which key encrypts from now on, and tells of keys that did and are not here.
+/// Writes down which key encrypts from now on, and tells of keys that did and are not here. Those that rows need and the store
+/// does not know are found by the job that reads all rows: here it would hold up the start.
 async fn keep_account_of_keys(store: &Store, now: Timestamp) -> Result<(), StoreError> {
     let (system, keys) = (store.system(), store.keys().keys());
-    for id in system.known_keys().await? {
+    for id in system.known_keys().await?.into_keys() {
         if !keys.ids().any(|key| key == id) {
-            tracing::error!(
-                key = %KeyId(id),
-                "a key is missing: what it encrypted cannot be read until it is put back into the ring"
-            );
+            tell_missing(id);
         }
     }
     system.record_key(keys.primary(), now).await

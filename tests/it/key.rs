@@ -1,6 +1,11 @@
 //! Keys: what is encrypted with them stays readable as long as they are there, and only where it belongs.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use galvo::{
     key_ring::KeySource,
@@ -455,6 +460,26 @@ async fn keys_are_rotated_and_retired_by_commands() {
         assert_eq!(answered, Some(status), "{errors}");
         assert!(errors.contains(message), "{errors}");
     }
+    // Another server may still encrypt with the old key: until one has taken the new one into use, and for a while after.
+    let retire = async |message: &str| {
+        let (status, _, errors) = run(&["key", "retire", &old]).await;
+        assert_eq!(status, Some(1), "{errors}");
+        assert!(errors.contains(message) && errors.contains("try again"), "{errors}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), after.reveal(), "it stays in the ring");
+    };
+    retire(&format!("no server encrypts with the key {new} yet")).await;
+    let server = Program::serve(&url, "127.0.0.1:0", &["--secret-key-file", &path]).await;
+    server.terminate().await;
+    retire(&format!("have not read yet that {new} encrypts")).await;
+    let database = sea_orm::Database::connect(&url).await.unwrap();
+    let pass = async |minutes: i64| {
+        let earlier =
+            format!("UPDATE encryption_keys SET first_used_at = first_used_at - {}", minutes * 60_000);
+        database.execute_unprepared(&earlier).await.unwrap();
+    };
+    pass(4).await;
+    retire("other servers may go on with an older key").await;
+    pass(1).await;
     assert_eq!(run(&["key", "retire", &old]).await.0, Some(0));
     let left: Keys = fs::read_to_string(&file).unwrap().parse().unwrap();
     assert_eq!(left.ids().collect::<Vec<_>>(), [after.primary()]);
@@ -503,6 +528,43 @@ async fn a_key_with_rows_is_not_retired_and_a_lost_one_is_named() {
     let log = fs::read_to_string(&log).unwrap();
     let line = log.lines().find(|line| line.contains("a key is missing")).unwrap_or_else(|| panic!("{log}"));
     assert!(line.contains("ERROR") && line.contains(&id), "{line}");
+}
+
+#[tokio::test]
+async fn a_key_that_rows_need_is_named_when_the_store_does_not_know_it() {
+    let first = Keys::generate();
+    let app = TestApp::start_on(Database::migrated().await, KeySource::Ring(first.clone()), |_| {}).await;
+    report_error(&app.account("ada").await, 1, 1).await;
+    let database = app.stop_keeping().await;
+    // As it is where a key was forgotten, and something came with it all the same.
+    database.connection().await.execute_unprepared("DELETE FROM encryption_keys").await.unwrap();
+    let (id, other) = (KeyId(first.primary()).to_string(), Keys::generate());
+    let command = |arguments: &[&str]| {
+        let common = ["--database-url", database.url(), "--log", "warn"];
+        let mut command = Program::command(&[arguments, &common].concat());
+        command.env("GALVO_SECRET_KEY", other.reveal());
+        command
+    };
+    let told = command(&["doctor"]).output().await.unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    let line = told.lines().find(|line| line.contains(" keys ")).unwrap_or_else(|| panic!("{told}"));
+    assert!(line.starts_with("failed ") && line.contains(&format!("{id} with 2 rows")), "{line}");
+
+    // The first start finds it while it looks at all rows, and the second one knows it at once.
+    let directory = tempfile::tempdir().unwrap();
+    for start in ["first", "second"] {
+        let log = directory.path().join(start);
+        let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]);
+        let server = Program::spawn(serve.stderr(fs::File::create(&log).unwrap())).await;
+        let named =
+            |log: &str| log.lines().any(|line| line.contains("a key is missing") && line.contains(&id));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !named(&fs::read_to_string(&log).unwrap()) {
+            assert!(Instant::now() < deadline, "{}", fs::read_to_string(&log).unwrap());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        server.terminate().await;
+    }
 }
 
 #[tokio::test]

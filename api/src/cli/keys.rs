@@ -1,8 +1,14 @@
 //! What `galvo key` does. A key is shown only where that is what was asked for.
 
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use entity::Timestamp;
+
 use crate::{
+    clock::{Clock, SystemClock},
     config::{CommonConfig, KeyCommand},
-    key_ring::{self, KeyError, KeySource},
+    key_ring::{self, KeyError, KeySource, OTHERS_FOLLOW_WITHIN},
     seal::{KeyId, Keys, PLAIN},
     store::{KeyUse, MigrationError, SEALED_TABLES, Store, StoreError, SystemStore},
 };
@@ -22,6 +28,18 @@ pub(super) enum KeyCommandError {
     Encrypts(KeyId),
     #[error("{rows} rows are encrypted with the key {id}: wait until `galvo key list` shows 0")]
     Used { id: KeyId, rows: u64 },
+    #[error(
+        "no server encrypts with the key {} yet, so they go on with an older one: try again {} minutes after they have \
+         taken it into use",
+        .0,
+        OTHERS_FOLLOW_WITHIN.num_minutes()
+    )]
+    NotInUse(KeyId),
+    #[error(
+        "until {until} other servers may go on with an older key, because they have not read yet that {encrypts} \
+         encrypts, and what they store would be lost with it: try again then"
+    )]
+    TooEarly { encrypts: KeyId, until: DateTime<Utc> },
 }
 
 pub(super) async fn run(command: KeyCommand, common: &CommonConfig) -> Result<(), KeyCommandError> {
@@ -51,7 +69,7 @@ async fn list(source: Option<&KeySource>, store: &SystemStore) -> Result<(), Key
     let ring: Vec<i64> = keys.iter().flat_map(Keys::ids).collect();
     let uses = store.key_uses().await?;
     let mut ids = ring.clone();
-    let elsewhere = store.known_keys().await?.into_iter().chain(uses.iter().map(|used| used.key_id));
+    let elsewhere = store.known_keys().await?.into_keys().chain(uses.iter().map(|used| used.key_id));
     for id in elsewhere.filter(|id| *id != PLAIN).chain([PLAIN]) {
         if !ids.contains(&id) {
             ids.push(id);
@@ -85,8 +103,10 @@ fn rotate(source: &KeySource) -> Result<(), KeyCommandError> {
              1. Back that file up now.\n\
              2. Give it to every other server of this store. Each encrypts with the new key within a minute and \
              encrypts older rows again in the background.\n\
-             3. Keep the old keys until `galvo key list` shows 0 rows for them; then `galvo key retire` them.",
-            file.display()
+             3. Keep the old keys until `galvo key list` shows 0 rows for them, and for {} minutes at least; then \
+             `galvo key retire` them.",
+            file.display(),
+            OTHERS_FOLLOW_WITHIN.num_minutes()
         );
         return Ok(());
     }
@@ -95,24 +115,30 @@ fn rotate(source: &KeySource) -> Result<(), KeyCommandError> {
     eprintln!(
         "1. Back the line above up and set GALVO_SECRET_KEY to it: it is the new key {} and the ones before it.\n\
          2. Restart every server of this store with it; they encrypt older rows again in the background.\n\
-         3. Keep the old keys in it until `galvo key list` shows 0 rows for them; then `galvo key retire` them.",
-        KeyId(keys.primary())
+         3. Keep the old keys in it until `galvo key list` shows 0 rows for them, and for {} minutes at least; then \
+         `galvo key retire` them.",
+        KeyId(keys.primary()),
+        OTHERS_FOLLOW_WITHIN.num_minutes()
     );
     Ok(())
 }
 
 async fn retire(source: &KeySource, id: i64, store: &SystemStore) -> Result<(), KeyCommandError> {
+    // Before the rows are counted: whoever had to follow by then adds no more of them.
+    let (known, now) = (store.known_keys().await?, SystemClock.timestamp());
     let rows = store.key_uses().await?.iter().find(|used| used.key_id == id).map_or(0, KeyUse::total);
     if rows > 0 {
         return Err(KeyCommandError::Used { id: KeyId(id), rows });
     }
-    let known = store.known_keys().await?.contains(&id);
-    let without = |keys: Keys| {
+    let without = |keys: Keys| -> Result<Keys, KeyCommandError> {
         if keys.primary() == id {
             return Err(KeyCommandError::Encrypts(KeyId(id)));
         }
         match keys.without(id) {
-            Some(rest) if known || keys.ids().any(|key| key == id) => Ok(rest),
+            Some(rest) if known.contains_key(&id) || keys.ids().any(|key| key == id) => {
+                check_followed(KeyId(keys.primary()), &known, now)?;
+                Ok(rest)
+            }
             _ => Err(KeyCommandError::Unknown(KeyId(id))),
         }
     };
@@ -124,6 +150,18 @@ async fn retire(source: &KeySource, id: i64, store: &SystemStore) -> Result<(), 
         eprintln!("Set GALVO_SECRET_KEY to the line above for every server of this store.");
     }
     Ok(store.forget_key(id).await?)
+}
+
+/// Whether all servers have had the time to follow since one of them took the key into use that encrypts. Nobody knows which
+/// servers there are, and each of them reads the keys again by itself, on SQLite as well.
+fn check_followed(
+    encrypts: KeyId,
+    known: &BTreeMap<i64, Timestamp>,
+    now: Timestamp,
+) -> Result<(), KeyCommandError> {
+    let since = known.get(&encrypts.0).ok_or(KeyCommandError::NotInUse(encrypts))?;
+    let until = since.0 + OTHERS_FOLLOW_WITHIN;
+    if now.0 < until { Err(KeyCommandError::TooEarly { encrypts, until }) } else { Ok(()) }
 }
 
 fn one_line(keys: &Keys) -> String {

@@ -1,13 +1,13 @@
 //! The keys: whether they are there, for their owner alone, and all that the store needs.
 
-use std::{fs, os::unix::fs::MetadataExt};
+use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt};
 
 use super::Finding;
 use crate::{
     config::CommonConfig,
     error::Chain,
     key_ring::KeySource,
-    seal::{KeyId, Keys},
+    seal::{KeyId, Keys, PLAIN},
     store::{StoreError, SystemStore},
 };
 
@@ -53,27 +53,18 @@ fn counted(keys: &Keys) -> String {
     }
 }
 
-/// The keys that the ring lacks, with the rows that each encrypted.
+/// The keys that the ring lacks, with the rows that each encrypted: those the store knows, and those that rows need whether it
+/// knows them or not, as one that was forgotten too early.
 async fn missing(keys: &Keys, store: &SystemStore) -> Result<Vec<(i64, u64)>, StoreError> {
-    let known = store.known_keys().await?;
-    let mut missing: Vec<(i64, u64)> =
-        known.into_iter().filter(|id| keys.ids().all(|key| key != *id)).map(|id| (id, 0)).collect();
-    if !missing.is_empty() {
-        // It reads all that is encrypted, so only where there is something to be found.
-        for used in store.key_uses().await? {
-            missing
-                .iter_mut()
-                .filter(|(id, _)| *id == used.key_id)
-                .for_each(|(_, rows)| *rows = used.total());
-        }
-    }
-    Ok(missing)
+    let mut rows: BTreeMap<i64, u64> = store.known_keys().await?.into_keys().map(|id| (id, 0)).collect();
+    rows.extend(store.key_uses().await?.iter().map(|used| (used.key_id, used.total())));
+    Ok(rows.into_iter().filter(|(id, _)| *id != PLAIN && keys.ids().all(|key| key != *id)).collect())
 }
 
 fn judge(missing: &[(i64, u64)]) -> Finding {
     let named: Vec<String> =
         missing.iter().map(|(id, rows)| format!("{} with {rows} rows", KeyId(*id))).collect();
-    let message = format!("the ring lacks keys that the store knows: {}", named.join(", "));
+    let message = format!("the ring lacks keys of the store: {}", named.join(", "));
     if missing.iter().any(|(_, rows)| *rows > 0) {
         Finding::failed(
             "keys",

@@ -3,19 +3,19 @@
 //! A walk goes over all tables, and over again until it finds nothing. Where it stands is kept in memory alone: after
 //! a restart it begins anew and passes what it did before without reading the texts.
 
+use std::collections::BTreeSet;
+
 use entity::Timestamp;
 
 use super::{BREATH, Jobs, Progress};
 use crate::{
     domain::retention::DAY,
-    store::{SEALED_TABLES, StoreError, reseal::Position},
+    key_ring::{OTHERS_FOLLOW_WITHIN, tell_missing},
+    store::{SEALED_TABLES, StoreError, SystemStore, reseal::Position},
 };
 
 /// Batches in one round at the most.
 const BATCHES: u32 = 200;
-
-/// Another server may go on with the older key for a while, until it has read the key file again.
-const OTHERS_FOLLOW_WITHIN: i64 = 5 * 60 * 1_000;
 
 /// How far the walk is.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +46,9 @@ impl Walk {
         (self.table, self.after) = (self.table + 1, None);
         if self.table == SEALED_TABLES.len() {
             let now = now.timestamp_millis();
-            let is_new = self.primary.is_some_and(|(_, since)| now - since < OTHERS_FOLLOW_WITHIN);
-            let rest = if is_new { OTHERS_FOLLOW_WITHIN } else { DAY };
+            let soon = OTHERS_FOLLOW_WITHIN.num_milliseconds();
+            let is_new = self.primary.is_some_and(|(_, since)| now - since < soon);
+            let rest = if is_new { soon } else { DAY };
             self.next = (self.rows == 0).then_some(now + rest);
             (self.table, self.rows) = (0, 0);
         }
@@ -66,6 +67,7 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
         let resealed = store.reseal(table, keys, walk.after.take()).await?;
         progress.add(SEALED_TABLES[table], resealed.rows);
         progress.add("unreadable", resealed.unreadable);
+        keep_account_of_missing(&store, &resealed.missing, now).await?;
         walk.rows += resealed.rows;
         if resealed.next.is_some() {
             walk.after = resealed.next;
@@ -77,4 +79,22 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
     progress.more = walk.next.is_none();
     *jobs.walk.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = walk;
     Ok(progress)
+}
+
+/// Tells of keys that rows need and the store does not know, as of one that was forgotten too early, and writes them down:
+/// servers that start know by that which keys they lack.
+async fn keep_account_of_missing(
+    store: &SystemStore,
+    missing: &BTreeSet<i64>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let known = store.known_keys().await?;
+    for id in missing.iter().filter(|id| !known.contains_key(*id)) {
+        tell_missing(*id);
+        store.record_key(*id, now).await?;
+    }
+    Ok(())
 }

@@ -54,13 +54,13 @@ impl SystemStore {
         Ok(())
     }
 
-    /// The keys that ever encrypted something, in no particular order.
+    /// The keys that ever encrypted something, and when each began to.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn known_keys(&self) -> Result<Vec<i64>, StoreError> {
+    pub async fn known_keys(&self) -> Result<BTreeMap<i64, Timestamp>, StoreError> {
         let keys = encryption_key::Entity::find().all(&self.pools.reader).await?;
-        Ok(keys.into_iter().map(|key| key.id).collect())
+        Ok(keys.into_iter().map(|key| (key.id, key.first_used_at)).collect())
     }
 
     /// Forgets a key that encrypts nothing any more.

@@ -3,6 +3,8 @@
 //! Tables are walked in the order of their primary keys, some rows at a time. A row is replaced only if it still
 //! is what was read, so ingest and other servers can go on meanwhile.
 
+use std::collections::BTreeSet;
+
 use entity::{
     alert_delivery, alert_rule, cluster_note, code_snippet, error_group, error_occurrence, ids::AccountId,
     log_line, performance_report_piece, profile,
@@ -39,6 +41,8 @@ pub struct Resealed {
     pub rows: u64,
     /// Rows that nobody can read, for want of the key or because they are damaged.
     pub unreadable: u64,
+    /// The keys that some of these want for.
+    pub missing: BTreeSet<i64>,
 }
 
 /// A table with something encrypted in each row.
@@ -158,7 +162,12 @@ impl SystemStore {
                         .filter(Expr::col((E::default(), E::KEY_ID)).eq(key_id));
                     updates.push(update);
                 }
-                Err(SealError::KeyMissing(_) | SealError::Damaged) => resealed.unreadable += 1,
+                Err(error) => {
+                    resealed.unreadable += 1;
+                    if let SealError::KeyMissing(id) = error {
+                        resealed.missing.insert(id);
+                    }
+                }
             }
             if !end_reached {
                 position = key;
