@@ -9,7 +9,7 @@ mod password;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use entity::{Timestamp, api_token::Scope};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -26,7 +26,7 @@ use crate::{
         UserCommand,
     },
     doctor as examination,
-    domain::access::{Grant, InvitationWish},
+    domain::access::{AccessError, Grant, InvitationWish},
     error::Chain,
     graphql::Schema,
     key_ring::KeyError,
@@ -38,6 +38,9 @@ use crate::{
 
 /// Wrong usage or configuration; clap uses the same.
 const USAGE: u8 = 2;
+
+/// After it RFC 3339 has no notation, and many who read the expiry of a token could not.
+const LAST_YEAR: i32 = 9999;
 
 /// Bytes of what a server tells of its readiness at the most.
 const MAX_READINESS: usize = 4 << 10;
@@ -79,12 +82,14 @@ enum CommandError {
     #[error("cannot open the store")]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Account(#[from] AccountError),
+    Account(AccountError),
+    #[error("{}", by_option(.0))]
+    Refused(Vec<AccessError>),
     #[error("cannot read the password")]
     Input(#[source] std::io::Error),
     #[error("cannot listen for signals")]
     Signal(#[source] std::io::Error),
-    #[error("the expiry lies too far in the future")]
+    #[error("--expires: lies too far in the future")]
     Expiry,
     #[error(transparent)]
     Rollup(#[from] RollupError),
@@ -100,6 +105,35 @@ enum CommandError {
     Stopped,
     #[error("the server is not ready")]
     NotReady(#[from] FetchError),
+}
+
+impl From<AccountError> for CommandError {
+    fn from(error: AccountError) -> Self {
+        match error {
+            AccountError::Refused(errors) => Self::Refused(errors),
+            other => Self::Account(other),
+        }
+    }
+}
+
+/// What speaks against a command, with the option that each is about.
+fn by_option(errors: &[AccessError]) -> String {
+    let named = |error: &AccessError| match option(*error) {
+        Some(option) => format!("{option}: {error}"),
+        None => error.to_string(),
+    };
+    errors.iter().map(named).collect::<Vec<_>>().join("; ")
+}
+
+fn option(error: AccessError) -> Option<&'static str> {
+    match error {
+        AccessError::Label => Some("--label"),
+        AccessError::Past | AccessError::TooLate => Some("--expires"),
+        AccessError::NoScope | AccessError::ScopeNotCovered => Some("--scope"),
+        AccessError::NoEnd | AccessError::EndNotTaken | AccessError::EndPast => Some("--until"),
+        AccessError::Over => Some("--user"),
+        _ => None,
+    }
 }
 
 impl CommandError {
@@ -213,7 +247,8 @@ async fn store(common: &CommonConfig) -> Result<SystemStore, CommandError> {
 
 fn expiry(valid: Duration) -> Result<Timestamp, CommandError> {
     let valid = TimeDelta::from_std(valid).map_err(|_| CommandError::Expiry)?;
-    SystemClock.now().checked_add_signed(valid).map(Timestamp::from).ok_or(CommandError::Expiry)
+    let end = SystemClock.now().checked_add_signed(valid).filter(|end| end.year() <= LAST_YEAR);
+    end.map(Timestamp::from).ok_or(CommandError::Expiry)
 }
 
 async fn serve_until_told_to_stop(common: &CommonConfig, serve: &ServeConfig) -> Result<(), CommandError> {

@@ -1,6 +1,9 @@
 //! The program as an operator runs it.
 
+use std::net::TcpListener;
+
 use harness::{AUDIENCE, Database, ISSUER, Program, SHARED_SECRET, SigningKey, claims};
+use rcgen::generate_simple_self_signed;
 use reqwest::header;
 use serde_json::{Value, json};
 
@@ -44,6 +47,46 @@ async fn an_empty_store_is_set_up_once() {
     let answer =
         again.client().post(again.url("/graphql")).bearer_auth(&token).json(&body).send().await.unwrap();
     assert_eq!(answer.status(), 200, "the first token is still good");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_listen_sets_nothing_up() {
+    let database = Database::empty().await;
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = other.local_addr().unwrap().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    let pair = || generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let file = |name: &str, text: String| {
+        std::fs::write(directory.path().join(name), text).unwrap();
+        directory.path().join(name).display().to_string()
+    };
+    let certificate = file("certificate.pem", pair().cert.pem());
+    let key = file("key.pem", pair().signing_key.serialize_pem());
+    let free = ["--listen", "127.0.0.1:0"];
+    for (arguments, message) in [
+        (vec!["--listen", &taken], format!("cannot listen on {taken}")),
+        ([&free[..], &["--metrics-listen", &taken]].concat(), format!("cannot listen on {taken}")),
+        (
+            [&free[..], &["--tls-certificate", &certificate, "--tls-key", &key]].concat(),
+            "cannot be used with its key".to_owned(),
+        ),
+    ] {
+        let serve = ["serve", "--bootstrap", "--database-url", database.url(), "--log", "off"];
+        let mut command = Program::command(&[&serve[..], &arguments].concat());
+        if !database.url().starts_with("sqlite:") {
+            command.env("GALVO_SECRET_KEY", "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU");
+        }
+        let output = command.output().await.unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+        assert!(errors.contains(&message), "{arguments:?}: {errors}");
+    }
+    let mut server = Program::serve(database.url(), "127.0.0.1:0", &["--bootstrap"]).await;
+    for _ in 0..2 {
+        server.output.next_line().await.unwrap();
+    }
+    let line = server.output.next_line().await.unwrap().unwrap();
+    assert!(line.starts_with("token:"), "the first server that starts shows it: {line}");
 }
 
 #[tokio::test]
@@ -119,6 +162,41 @@ async fn accounts_users_and_tokens_are_made_by_commands() {
         assert_eq!((answered, output.as_str()), (Some(status), ""), "{arguments:?}");
         assert!(errors.contains(message), "{arguments:?}: {errors}");
     }
+}
+
+#[tokio::test]
+async fn what_no_token_can_be_commands_refuse() {
+    let database = Database::empty().await;
+    let run = async |arguments: &[&str]| {
+        Program::run(&[arguments, &["--database-url", database.url(), "--log", "warn"]].concat()).await
+    };
+    for arguments in [
+        &["account", "create", "team"][..],
+        &["user", "create", "ada", "--account", "team", "--role", "admin"],
+    ] {
+        assert_eq!(run(arguments).await.0, Some(0), "{arguments:?}");
+    }
+    let (longest, long) = ("ä".repeat(200), "ä".repeat(201));
+    let label = "--label: must have at most 200 characters, none of them a control character";
+    for (more, messages) in [
+        (&["--expires", "0s"][..], &["--expires: must lie in the future"][..]),
+        (&["--expires", "9999999d"], &["--expires: lies too far in the future"]),
+        (&["--expires", "4294967295d"], &["--expires: lies too far in the future"]),
+        (&["--label", "two\nlines"], &[label]),
+        (&["--label", "\u{1b}[31mred"], &[label]),
+        (&["--label", &long], &[label]),
+        (&["--label", &long, "--expires", "0s"], &[label, "--expires: must lie in the future"]),
+    ] {
+        let create = ["token", "create", "--user", "ada", "--account", "team"];
+        let (status, output, errors) = run(&[&create[..], more].concat()).await;
+        assert_eq!((status, output.as_str()), (Some(1), ""), "{more:?}: {errors}");
+        for message in messages {
+            assert!(errors.contains(message), "{more:?}: {errors}");
+        }
+    }
+    let create = ["token", "create", "--user", "ada", "--account", "team", "--label", &longest];
+    let (status, token, errors) = run(&[&create[..], &["--expires", "1d"]].concat()).await;
+    assert_eq!((status, token.lines().count()), (Some(0), 1), "{errors}");
 }
 
 #[tokio::test]
@@ -235,7 +313,7 @@ async fn what_no_member_can_be_commands_refuse() {
         (
             &["user", "invite", "--account", "team", "--expires", "31d"],
             1,
-            "must not lie more than 30 days ahead",
+            "--expires: must not lie more than 30 days ahead",
         ),
         (
             &["user", "link", "ada", "--issuer", "https://login.example.com/", "--subject", "auth0|1"],
@@ -331,6 +409,7 @@ async fn wrong_settings_are_all_named_at_once() {
     let (status, _, errors) = Program::run(&["migrate", "--database-url", unreachable]).await;
     assert_eq!(status, Some(1));
     assert!(errors.contains("PostgreSQL 127.0.0.1:1/galvo") && !errors.contains("geheim"), "{errors}");
+    assert!(errors.contains("Connection refused"), "{errors}");
 }
 
 #[tokio::test]

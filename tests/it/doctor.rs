@@ -137,6 +137,7 @@ async fn a_store_that_cannot_be_used_is_told_apart_from_one_that_is_not_there_ye
     let directory = tempfile::tempdir().unwrap();
     let findings = examine("postgres://ada:geheim@127.0.0.1:1/galvo", &[]).await;
     findings.has("failed", "store", "PostgreSQL 127.0.0.1:1/galvo");
+    findings.has("failed", "store", "Connection refused");
     let within = |name: &str| format!("sqlite://{}/{name}", directory.path().display());
     examine(&within("galvo.db?mode=rwc"), &[]).await.has("warning", "store", "yet");
     examine(&within("galvo.db?mode=rwc"), &[]).await.has("ok", "keys", "galvo serve makes it");
@@ -167,7 +168,17 @@ async fn migrations_are_those_of_this_version() {
     examine(database.url(), &[]).await.has("ok", "migrations", "all of them");
     let later = "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m29991231_000001_later', 1)";
     database.connection().await.execute_unprepared(later).await.unwrap();
+    // What a server says of it as well: it works beside the newer release that replaces it.
+    let findings = examine(database.url(), &[]).await;
+    findings.has("warning", "migrations", "of a newer release, its newest step is m29991231_000001_later");
+    assert_eq!(findings.status, Some(0), "{findings:?}");
+    let migrate = ["migrate", "--database-url", database.url()];
+    assert_eq!(Program::run(&migrate).await.0, Some(0));
+    // Of one that lacks steps and has others a server does not start.
+    let lack = "DELETE FROM seaql_migrations WHERE version = 'm20261120_000001_create_account'";
+    database.connection().await.execute_unprepared(lack).await.unwrap();
     examine(database.url(), &[]).await.has("failed", "migrations", "m29991231_000001_later");
+    assert_eq!(Program::run(&migrate).await.0, Some(1));
 }
 
 #[tokio::test]

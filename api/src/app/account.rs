@@ -19,7 +19,9 @@ use crate::{
     blocking::blocking,
     clock::Clock,
     domain::{
-        access::{AccessError, Grant, InvitationWish, check_grant, check_invitation},
+        access::{
+            AccessError, Grant, InvitationWish, Own, TokenWish, check_grant, check_invitation, check_token,
+        },
         audit::Actor,
         password::{Password, PasswordError},
         role::covers,
@@ -34,6 +36,10 @@ use crate::{
 const DEFAULT_ACCOUNT: Slug = Slug::known("default");
 const DEFAULT_USER: Slug = Slug::known("admin");
 const DEFAULT_LABEL: &str = "made on first start";
+
+/// What an operator has, who gives whatever there is.
+const EVERYTHING: Own<'static> =
+    Own { role: Role::Owner, scopes: &[Scope::Ingest, Scope::Read, Scope::Admin], expires_at: None };
 
 /// Makes accounts, users and tokens.
 #[derive(Clone)]
@@ -184,7 +190,7 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountError::Missing`] without the account, the user, or the membership; [`AccountError::NotCovered`]
-    /// when the user's role does not cover a scope.
+    /// when the user's role does not cover a scope; [`AccountError::Refused`] when there can be no such token.
     pub async fn create_token(
         &self,
         user: &Slug,
@@ -196,12 +202,15 @@ impl Accounts {
         let account_id = self.account(account).await?;
         let missing = || AccountError::Missing(format!("user '{user}' in account '{account}'"));
         let user = self.store.user_by_name(user.as_str()).await?.ok_or_else(missing)?;
-        let role = self.store.membership(account_id, user.id).await?.ok_or_else(missing)?.role;
-        if let Some(scope) = scopes.iter().find(|scope| !covers(role, **scope)) {
-            return Err(AccountError::NotCovered { role, scope: *scope });
+        let member = self.store.membership(account_id, user.id).await?.ok_or_else(missing)?;
+        let holder = Grant { role: member.role, ends_at: member.ends_at };
+        if let Some(scope) = scopes.iter().find(|scope| !covers(holder.role, **scope)) {
+            return Err(AccountError::NotCovered { role: holder.role, scope: *scope });
         }
         let now = self.clock.timestamp();
-        let (token, row) = new_token((account_id, user.id), scopes, label, expires_at, now);
+        let wish = TokenWish { label, scopes: scopes.to_vec(), expires_at };
+        check_token(EVERYTHING, holder, &wish, now)?;
+        let (token, row) = new_token((account_id, user.id), scopes, wish.label, expires_at, now);
         let detail = token_detail(&row);
         self.store.add_api_token(row, &Actor::operator(now), detail).await?;
         Ok(token)

@@ -6,7 +6,7 @@ use super::Finding;
 use crate::{
     config::CommonConfig,
     error::Chain,
-    store::{Examined, StoreUrl, SystemStore},
+    store::{Examined, Migrations, StoreUrl, SystemStore},
 };
 
 /// The oldest PostgreSQL that will do, as it numbers itself.
@@ -84,7 +84,7 @@ fn examine_file(path: &Path, create: bool, findings: &mut Vec<Finding>) -> bool 
 }
 
 fn judge(common: &CommonConfig, examined: &Examined) -> Vec<Finding> {
-    let Examined { version, writable, pending, server } = examined;
+    let Examined { version, writable, migrations, server } = examined;
     let mut findings = Vec::new();
     let message = format!("{}, version {version}", common.database);
     let too_old = server.as_ref().is_some_and(|server| server.version < OLDEST_POSTGRES);
@@ -123,20 +123,31 @@ fn judge(common: &CommonConfig, examined: &Examined) -> Vec<Finding> {
         }
         findings.push(judge_clock(server.clock_ahead_ms));
     }
-    findings.push(match pending {
-        Ok(pending) if pending.is_empty() => Finding::ok("migrations", "all of them are applied"),
-        Ok(pending) => Finding::warning(
+    findings.push(judge_migrations(migrations));
+    findings
+}
+
+fn judge_migrations(migrations: &Migrations) -> Finding {
+    match migrations {
+        Migrations::Missing(missing) if missing.is_empty() => {
+            Finding::ok("migrations", "all of them are applied")
+        }
+        Migrations::Missing(missing) => Finding::warning(
             "migrations",
-            format!("{} are missing, the first is {}", pending.len(), pending[0]),
+            format!("{} are missing, the first is {}", missing.len(), missing[0]),
             "make a backup; galvo serve and galvo migrate apply them",
         ),
-        Err(reason) => Finding::failed(
+        Migrations::Newer(newest) => Finding::warning(
+            "migrations",
+            format!("the schema is that of a newer release, its newest step is {newest}"),
+            "run that release: this one serves beside it until it is replaced",
+        ),
+        Migrations::Others(reason) => Finding::failed(
             "migrations",
             format!("they are not those of this version: {reason}"),
-            "the store was used by a newer version: run that one, or restore the backup that was made before",
+            "the store was used by another version: run that one, or restore the backup that was made before",
         ),
-    });
-    findings
+    }
 }
 
 fn judge_clock(ahead_ms: i64) -> Finding {

@@ -22,7 +22,7 @@ use sea_orm::{
     SqlxPostgresConnector, SqlxSqliteConnector, TransactionOptions, TransactionTrait,
 };
 use sqlx::{
-    ConnectOptions, Connection,
+    ConnectOptions, Connection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -53,6 +53,9 @@ const IDLE_BEFORE_PING: Duration = Duration::from_secs(1);
 
 /// How long its answer is waited for. Another one is opened then, and there has to be time for that.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a store that does not open may take to say why.
+const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Connections SQLite reads with.
 const SQLITE_READERS: u32 = 4;
@@ -383,11 +386,27 @@ async fn postgres(
                 }
                 Ok(true)
             })
-        })
-        .connect_with(options)
-        .await
-        .map_err(unreachable_database)?;
-    Ok(SqlxPostgresConnector::from_sqlx_postgres_pool(pool))
+        });
+    Ok(SqlxPostgresConnector::from_sqlx_postgres_pool(open(pool, options).await?))
+}
+
+/// Opens a pool. While connections are refused, or the server starts, it tries until its time is over and tells of that alone:
+/// one more connection tells why.
+async fn open(pool: PgPoolOptions, options: PgConnectOptions) -> Result<PgPool, StoreError> {
+    match pool.connect_with(options.clone()).await {
+        Err(sqlx::Error::PoolTimedOut) => Err(unreachable_database(reason(&options).await)),
+        opened => opened.map_err(unreachable_database),
+    }
+}
+
+/// Why no connection was had in time.
+async fn reason(options: &PgConnectOptions) -> sqlx::Error {
+    match tokio::time::timeout(REASON_TIMEOUT, options.connect()).await {
+        Ok(Err(error)) => error,
+        // It would have come a moment later.
+        Ok(Ok(_)) => sqlx::Error::PoolTimedOut,
+        Err(_) => sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()),
+    }
 }
 
 /// SQLite's write lock is the migration lock: one transaction holds it over all steps.
@@ -404,13 +423,8 @@ async fn migrate_sqlite(options: &SqliteConnectOptions) -> Result<(), StoreError
 async fn migrate_postgres(options: &PgConnectOptions) -> Result<(), StoreError> {
     // Waiting for another process's migration, or building an index, takes as long as it takes.
     let patient = options.clone().options([("statement_timeout", "0"), ("lock_timeout", "0")]);
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
-        .connect_with(patient)
-        .await
-        .map_err(unreachable_database)?;
-    let database = SqlxPostgresConnector::from_sqlx_postgres_pool(pool);
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT);
+    let database = SqlxPostgresConnector::from_sqlx_postgres_pool(open(pool, patient).await?);
     database.execute_unprepared(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})")).await?;
     apply_missing(&database).await?;
     database.close().await?;
@@ -436,13 +450,8 @@ where
 {
     let applied = Migrator::get_migration_models(connection).await?;
     let applied: BTreeSet<String> = applied.into_iter().map(|step| step.version).collect();
-    let known: BTreeSet<String> = Migrator::migrations().iter().map(|step| step.name().to_owned()).collect();
-    // A newer release only adds to what this one reads and writes: while it replaces this one, this one may have to start
-    // once more. Of steps that neither of them knows all, nobody can say what they mean together.
-    if let Some(newest) = applied.difference(&known).last()
-        && applied.is_superset(&known)
-    {
-        tracing::warn!(step = newest, "the schema is that of a newer release");
+    if let Some(newest) = step_of_newer_release(&applied) {
+        tracing::warn!(step = newest.as_str(), "the schema is that of a newer release");
         return Ok(());
     }
     let missing = Migrator::get_pending_migrations(connection).await?;
@@ -451,6 +460,14 @@ where
         tracing::info!(migration = migration.name(), "migrated");
     }
     Ok(())
+}
+
+/// The newest of these steps, if they are those of a newer release. That only adds to what this one reads and writes: while it
+/// replaces this one, this one may have to start once more. Of steps that neither of them knows all, nobody can say what they
+/// mean together.
+pub(super) fn step_of_newer_release(applied: &BTreeSet<String>) -> Option<String> {
+    let known: BTreeSet<String> = Migrator::migrations().iter().map(|step| step.name().to_owned()).collect();
+    applied.difference(&known).last().filter(|_| applied.is_superset(&known)).cloned()
 }
 
 pub(super) fn unreachable_database(error: sqlx::Error) -> StoreError {

@@ -1,11 +1,15 @@
 //! How the database is: its version, what may be done in it, and whether its tables are those of this version. Nothing is changed.
 
-use std::time::Instant;
+use std::{collections::BTreeSet, time::Instant};
 
 use migration::{Migrator, MigratorTrait};
 use sea_orm::{ConnectionTrait, DatabaseBackend, DbErr, Statement, TransactionTrait};
 
-use super::{connect::IMMEDIATE, error::StoreError, identity::SystemStore};
+use super::{
+    connect::{IMMEDIATE, step_of_newer_release},
+    error::StoreError,
+    identity::SystemStore,
+};
 use crate::{
     clock::{Clock, SystemClock},
     error::Chain,
@@ -18,10 +22,21 @@ pub(crate) struct Examined {
     pub(crate) version: String,
     /// Whether it can be written, or why not.
     pub(crate) writable: Result<(), String>,
-    /// The migrations that are missing, or why they are none of this version's.
-    pub(crate) pending: Result<Vec<String>, String>,
+    /// Whether its tables are those of this version.
+    pub(crate) migrations: Migrations,
     /// What a server of its own says; SQLite has none.
     pub(crate) server: Option<DatabaseServer>,
+}
+
+/// How the migrations that were applied are to those of this version.
+#[derive(Clone, Debug)]
+pub(crate) enum Migrations {
+    /// They are these, but for those that are missing.
+    Missing(Vec<String>),
+    /// They are these and more, of a newer release. The newest of them is told.
+    Newer(String),
+    /// They are others, for the reason that is told.
+    Others(String),
 }
 
 /// What PostgreSQL says of itself.
@@ -59,9 +74,6 @@ impl SystemStore {
             let row = reader.query_one_raw(Statement::from_string(backend, sql)).await?;
             (row.ok_or_else(no_row)?.try_get_by_index(0)?, None)
         };
-        let pending = Migrator::get_pending_migrations_read_only(reader).await;
-        let pending =
-            pending.map(|missing| missing.iter().map(|missing| missing.name().to_owned()).collect());
         Ok(Examined {
             version,
             writable: match &server {
@@ -74,9 +86,31 @@ impl SystemStore {
                 }
                 Some(_) => Ok(()),
             },
-            pending: pending.map_err(|error| error.to_string()),
+            migrations: self.examine_migrations().await,
             server,
         })
+    }
+
+    async fn examine_migrations(&self) -> Migrations {
+        match Migrator::get_pending_migrations_read_only(&self.pools.reader).await {
+            Ok(missing) => {
+                Migrations::Missing(missing.iter().map(|missing| missing.name().to_owned()).collect())
+            }
+            // Any that is not known here is an error, whatever a server makes of it.
+            Err(error) => {
+                match self.applied_migrations().await.map(|applied| step_of_newer_release(&applied)) {
+                    Ok(Some(newest)) => Migrations::Newer(newest),
+                    _ => Migrations::Others(error.to_string()),
+                }
+            }
+        }
+    }
+
+    async fn applied_migrations(&self) -> Result<BTreeSet<String>, DbErr> {
+        let reader = &self.pools.reader;
+        let sql = "SELECT version FROM seaql_migrations";
+        let rows = reader.query_all_raw(Statement::from_string(reader.get_database_backend(), sql)).await?;
+        rows.iter().map(|row| row.try_get_by_index(0)).collect()
     }
 
     /// Begins to write, and leaves it at that: SQLite takes the lock of its writer with this.

@@ -100,7 +100,7 @@ pub use error::StoreError;
 pub use error_group::{ErrorGroupCounts, ErrorGroupFilter, ErrorGroupSort};
 pub use error_occurrence::{AccountErrors, ErrorParent, ErrorSort, ErrorText};
 pub use event::{AccountEvents, EventParent, EventSort};
-pub(crate) use examine::Examined;
+pub(crate) use examine::{Examined, Migrations};
 pub(crate) use fine_metric::NO_SPAN;
 pub use flag_mute::{MAX_MUTES, Muted};
 pub use function_usage::{FunctionUsage, PaidFor};
