@@ -340,6 +340,31 @@ def test_an_option_names_the_server_and_the_account(api, run):
     assert api.requests[0].headers["Galvo-Account"] == "team"
 
 
+@pytest.mark.parametrize(
+    "before, behind",
+    [
+        (["--server", "URL", "--account", "team"], []),
+        (["--server=URL"], ["--account", "team"]),
+        (["--server", "http://elsewhere.example", "--account=team"], ["--server", "URL"]),
+    ],
+)
+def test_options_stand_before_the_command_as_well(api, run, before, behind):
+    api.answers = [pages_of([])]
+    arguments = [word.replace("URL", api.address) for word in (*before, "clusters", *behind)]
+    with dask.config.set({"galvo.server": None}):
+        assert run(*arguments) == (0, "There are no such clusters.\n", "")
+    assert api.requests[0].headers["Galvo-Account"] == "team"
+
+
+def test_login_takes_the_server_before_the_command_and_no_account(api, run, home):  # noqa: F811
+    api.answers = [ASKED, WHO]
+    assert run("--server", api.address, "login")[0] == 0
+    status, out, err = run("--account", "team", "login")
+    assert (status, out) == (2, "") and err.startswith("galvo: --account is not for login")
+    assert run("login", "--account", "team")[0] == 2
+    assert len(api.requests) == 2
+
+
 def program(path, text):
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(text)
@@ -356,7 +381,9 @@ def test_commands_of_the_server_are_passed_on_to_its_program(tmp_path, monkeypat
     assert server.server_program() == binary
     main(["--log", "debug", "serve", "--listen", "127.0.0.1:1"])
     arguments = [str(binary), "--log", "debug", "serve", "--listen", "127.0.0.1:1"]
-    assert became == [(binary, arguments)]
+    assert became.pop() == (binary, arguments)
+    main(["--server", "serve", "migrate"])
+    assert became == [(binary, [str(binary), "--server", "serve", "migrate"])]
     # Another installation of this package is not the server.
     binary.unlink()
     status, out, err = run("serve")

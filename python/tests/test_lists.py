@@ -3,15 +3,20 @@
 import copy
 import pickle
 import re
+import time
 import warnings
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from types import SimpleNamespace
 
 import dask
+import numpy
 import pytest
+from conftest import local_cluster
+from distributed import Client
 from fake_api import TOKEN, data, errors, pages_of
 
 import galvo
+from galvo.client import cluster as cluster_module
 from galvo.client.cluster import key_of
 from galvo.client.moments import beginning, in_words, span
 from galvo.client.server import Server
@@ -139,6 +144,65 @@ def test_conditions_of_clusters(api):
     assert api.requests[1].variables["filter"] == {}
 
 
+def test_numbers_of_numpy_are_numbers(api):
+    api.answers = [pages_of([cluster(number) for number in range(9)])]
+    conditions = {
+        "minDurationSeconds": numpy.float64(3),
+        "minTasks": numpy.int64(5),
+        "hasErrors": numpy.bool_(True),
+        "shares": [numpy.float32(0.5), (numpy.uint8(7),)],
+    }
+    with pytest.warns(UserWarning, match="more than 3 clusters"):
+        rows = galvo.list_clusters(since=None, filter=conditions, limit=numpy.int64(3))
+    assert [row["number"] for row in rows] == [0, 1, 2]
+    assert api.requests[0].variables == {
+        "filter": {
+            "minDurationSeconds": 3.0,
+            "minTasks": 5,
+            "hasErrors": True,
+            "shares": [0.5, [7]],
+        },
+        "first": 4,
+        "after": None,
+    }
+
+
+def test_moments_that_lists_return_serve_as_conditions(api):
+    api.answers = [pages_of([cluster(1)])]
+    (row,) = galvo.list_clusters()
+    galvo.list_clusters(since=None, filter={"startedIn": {"from": row["startedAt"]}})
+    assert api.requests[1].variables["filter"] == {
+        "startedIn": {"from": "2026-11-20T11:00:00.250000+00:00"}
+    }
+    at = [row["startedAt"].astimezone(timezone(timedelta(hours=5))), date(2026, 11, 1)]
+    api.answers = [data({})]
+    galvo.graphql("query ($at: [DateTime!]) { nothing }", {"at": at, "id": numpy.int64(12)})
+    assert api.requests[2].variables == {
+        "at": ["2026-11-20T11:00:00.250000+00:00", "2026-11-01"],
+        "id": 12,
+    }
+
+
+@pytest.mark.parametrize(
+    "value, shown",
+    [
+        (timedelta(1), "datetime.timedelta(days=1)"),
+        ({3}, "{3}"),
+        (float("nan"), "nan"),
+        (numpy.timedelta64(3, "s"), repr(numpy.timedelta64(3, "s"))),
+        (numpy.datetime64("NaT"), repr(numpy.datetime64("NaT"))),
+    ],
+)
+def test_what_cannot_be_a_variable_is_told_with_its_place(api, value, shown):
+    with pytest.raises(TypeError) as caught:
+        galvo.graphql("{ nothing }", {"filter": {"startedIn": {"from": [value]}}})
+    problem = f"{shown} cannot stand in filter.startedIn.from, because JSON has nothing like it"
+    assert str(caught.value) == problem
+    with pytest.raises(TypeError, match=r"cannot stand in filter\.users,"):
+        galvo.list_clusters(filter={"users": value})
+    assert api.requests == []
+
+
 def test_ones_own_clusters_are_found_by_who_one_is(api):
     api.answers = [data({"viewer": {"user": {"id": "U-7", "name": "ada"}}}), pages_of([])]
     galvo.list_clusters(user="ada", since=None)
@@ -156,7 +220,7 @@ def test_those_of_others_by_one_of_their_clusters(api):
     assert api.requests[-1].variables["filter"] == {"users": []}
 
 
-@pytest.mark.parametrize("name", [12, "12", "C-12", SCHEDULER])
+@pytest.mark.parametrize("name", [12, "12", "C-12", SCHEDULER, numpy.int64(12)])
 def test_a_cluster_may_be_named_in_several_ways(api, name):
     def answer(request):
         if "cluster(id: $id) { id" in request.query:
@@ -180,7 +244,9 @@ def test_a_cluster_may_be_an_object_of_dask(api, info):
     assert api.requests[0].variables == {"scheduler": SCHEDULER}
 
 
-@pytest.mark.parametrize("name", [True, 1.5, object()])
+@pytest.mark.parametrize(
+    "name", [True, 1.5, object(), numpy.bool_(True), numpy.float64(12), numpy.array([12])]
+)
 def test_what_is_no_cluster_is_refused(api, name):
     with pytest.raises(TypeError, match="is needed"):
         galvo.close(name)
@@ -200,6 +266,96 @@ def test_a_scheduler_that_has_not_reported_is_waited_for(api):
     found = [data({"viewer": {"account": {"clusters": {"nodes": nodes}}}}) for nodes in ([], [KEY])]
     api.answers = found
     assert key_of(Server.configured(), SCHEDULER, patience=5).number == 12
+
+
+def reporting(*schedulers):
+    """What a server answers when these have reported, one more with each time it is asked."""
+    reported = []
+
+    def answer(request):
+        if "list:" in request.query:
+            return of_cluster([computation(1)])(request)
+        found = [{**KEY, "schedulerId": scheduler} for scheduler in reported]
+        reported.extend(schedulers[len(reported) :][:1])
+        return data({"viewer": {"account": {"clusters": {"nodes": found}}}})
+
+    return answer
+
+
+@pytest.mark.parametrize("of", ["client", "cluster", "current client"])
+def test_a_scheduler_that_was_registered_a_moment_ago_is_waited_for(api, cluster, client, of):
+    api.answers = [reporting(cluster.scheduler.id)]
+    named = {"client": client, "cluster": cluster, "current client": None}[of]
+    assert key_of(Server.configured(), named).number == 12
+    if named is not None:
+        api.answers = [reporting(cluster.scheduler.id)]
+        assert [row["daskId"] for row in galvo.list_computations(named)] == ["d-1"]
+
+
+def test_a_scheduler_that_never_was_registered_is_not_waited_for_long(api, client, monkeypatch):
+    monkeypatch.setattr(cluster_module, "FIRST_REPORT_SECONDS", 0.5)
+    api.answers = [reporting()]
+    begun = time.monotonic()
+    with pytest.raises(galvo.NotFound, match=r"was galvo\.register\(\) called\?"):
+        galvo.report(client)
+    assert 0.5 <= time.monotonic() - begun < 5
+    assert len(api.requests) > 1
+
+
+def test_an_identifier_is_not_waited_for(api):
+    api.answers = [reporting()]
+    with pytest.raises(galvo.NotFound):
+        galvo.report(SCHEDULER)
+    assert len(api.requests) == 1
+
+
+def test_a_client_in_its_own_loop_is_not_waited_for(api):
+    api.answers = [reporting()]
+    alone = SimpleNamespace(
+        scheduler_info=lambda: {"id": SCHEDULER}, status="running", asynchronous=True
+    )
+    with pytest.raises(galvo.NotFound):
+        galvo.report(alone)
+    assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize("closed", ["client", "cluster", "client that has its own"])
+def test_a_closed_client_stands_for_its_cluster_if_it_knows_it(api, closed):
+    own = {"n_workers": 1, "processes": False, "dashboard_address": ":0"}
+    client = Client(**own) if closed == "client that has its own" else Client(local_cluster())
+    cluster, scheduler = client.cluster, client.scheduler_info()["id"]
+    (cluster if closed == "cluster" else client).close()
+    assert client.status == "closed"
+    api.answers = [reporting(scheduler)]
+    # It may well have said its last, and is not waited for.
+    with pytest.raises(galvo.NotFound, match=f"the scheduler {scheduler} has not reported"):
+        galvo.close(client)
+    assert len(api.requests) == 1
+    assert [row["daskId"] for row in galvo.list_computations(client)] == ["d-1"]
+    client.close()
+    cluster.close()
+
+
+def test_a_closed_client_that_knows_no_cluster_says_what_to_give_instead(api, cluster):
+    client = Client(cluster.scheduler_address)
+    client.close()
+    with pytest.raises(ValueError) as caught:
+        galvo.report(client)
+    assert str(caught.value) == (
+        "<Client: No scheduler connected> is not connected to a scheduler, or not any more: give"
+        " the cluster's number or identifier, which galvo.list_clusters() tells"
+    )
+    assert api.requests == []
+
+
+def test_a_client_that_lost_its_scheduler_is_not_asked(api):
+    api.answers = [data({"viewer": {"account": {"clusters": {"nodes": [KEY]}}}})]
+    lost = SimpleNamespace(
+        status="connecting",
+        scheduler_info=lambda: pytest.fail("it would wait for half a minute"),
+        _scheduler_identity={"id": SCHEDULER},
+    )
+    assert key_of(Server.configured(), lost).number == 12
 
 
 @pytest.mark.parametrize("arguments", [(12,), (None, 12), (12, 12)])
@@ -228,6 +384,29 @@ def test_lists_of_a_cluster_with_a_time_are_those_of_the_account(api):
         "after": None,
     }
     assert re.search(r"\$at: TimeRange", asked.query)
+
+
+@pytest.mark.parametrize("names", ["warning", ["warning"], ("warning",), numpy.array(["warning"])])
+def test_a_name_is_as_good_as_a_list_of_one(api, names):
+    api.answers = [of_cluster([])]
+    assert galvo.list_logs(12, levels=names, sources="worker") == []
+    assert api.requests[1].variables == {
+        "id": "C-12",
+        "match": None,
+        "levels": ["WARNING"],
+        "sources": ["WORKER"],
+        "first": 100,
+        "after": None,
+    }
+    assert galvo.list_events(12, topics=names) == []
+    assert api.requests[3].variables["topics"] == ["warning"]
+
+
+def test_no_names_are_not_all_names(api):
+    api.answers = [of_cluster([])]
+    galvo.list_logs(12, levels=[], sources=None)
+    assert api.requests[1].variables["levels"] == []
+    assert api.requests[1].variables["sources"] is None
 
 
 def test_a_text_that_cannot_be_decrypted_does_not_cost_the_list(api):
@@ -294,6 +473,8 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
         ("30m", "2026-11-20T11:30:00.000+00:00"),
         (90, "2026-11-20T11:58:30.000+00:00"),
         (0.5, "2026-11-20T11:59:59.500+00:00"),
+        (numpy.int64(90), "2026-11-20T11:58:30.000+00:00"),
+        (numpy.float64(0.5), "2026-11-20T11:59:59.500+00:00"),
         ("604800", "2026-11-13T12:00:00.000+00:00"),
         (timedelta(hours=1), "2026-11-20T11:00:00.000+00:00"),
         (datetime(2026, 1, 1, tzinfo=timezone.utc), "2026-01-01T00:00:00.000+00:00"),
@@ -304,7 +485,62 @@ def test_how_long_ago(since, begun):
     assert beginning(since, NOW) == begun
 
 
-@pytest.mark.parametrize("since", ["often", "-1s", True, float("nan"), "", [], "999999999 days"])
+@pytest.fixture
+def two_hours_east(monkeypatch):
+    """The time zone of this machine."""
+    monkeypatch.setenv("TZ", "EAST-2")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def pandas_moment(text, zone=None):
+    return lambda: pytest.importorskip("pandas").Timestamp(text, tz=zone)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        lambda: datetime(2026, 11, 23, 1, 30),
+        pandas_moment("2026-11-23 01:30"),
+        pandas_moment("2026-11-23 01:30:00.000000999"),
+        pandas_moment("2026-11-22 15:30", "America/Los_Angeles"),
+        lambda: numpy.datetime64("2026-11-23T01:30"),
+        lambda: numpy.datetime64("2026-11-23T01:30:00.000000999"),
+    ],
+    ids=[
+        "datetime",
+        "pandas",
+        "pandas, nanoseconds",
+        "pandas, zone",
+        "numpy",
+        "numpy, nanoseconds",
+    ],
+)
+def test_a_moment_without_a_time_zone_is_one_of_this_machine(api, two_hours_east, moment):
+    api.answers = [pages_of([])]
+    galvo.list_clusters(since=moment())
+    galvo.list_clusters(since=None, filter={"startedIn": {"from": moment()}})
+    assert [request.variables["filter"]["startedIn"]["from"] for request in api.requests] == [
+        "2026-11-22T23:30:00.000+00:00",
+        "2026-11-22T23:30:00+00:00",
+    ]
+
+
+def test_a_moment_that_is_not_known_is_none(api):
+    unknown = pytest.importorskip("pandas").NaT
+    with pytest.raises(ValueError, match="NaT is no duration"):
+        galvo.list_clusters(since=unknown)
+    with pytest.raises(TypeError, match="NaT cannot stand in at,"):
+        galvo.graphql("{ nothing }", {"at": unknown})
+    assert api.requests == []
+
+
+@pytest.mark.parametrize(
+    "since",
+    ["often", "-1s", True, float("nan"), "", [], "999999999 days", numpy.datetime64("NaT")],
+)
 def test_what_is_no_time(since):
     with pytest.raises(ValueError):
         beginning(since, NOW)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, NamedTuple, Union
 
 from distributed import get_client
@@ -17,6 +19,9 @@ from galvo.client.server import Row, Server
 
 # The most rows that a list reads unless it is told otherwise.
 LIMIT = 100_000
+# How long a scheduler that runs may take to report for the first time: it may have been registered
+# a moment ago, and those that never are must not keep anybody waiting for long.
+FIRST_REPORT_SECONDS = 5.0
 
 # A number, a global identifier, a scheduler's identifier, a client, or a cluster object of Dask.
 ClusterLike = Union[int, str, Any]
@@ -224,26 +229,20 @@ def newest_cluster(server: Server) -> ClusterKey:
 def key_of(server: Server, cluster: ClusterLike | None, patience: float = 0.0) -> ClusterKey:
     """What the cluster is called that is meant; None means that of the current client of Dask.
 
-    With patience, so many seconds are waited for a scheduler that has not reported yet.
+    So many seconds are waited for a scheduler that has not reported yet, and a few in any case for
+    that of a client or a cluster object, if it runs.
     """
-    scheduler = _scheduler_of(cluster)
-    if scheduler is None:
-        if isinstance(cluster, bool) or not isinstance(cluster, (int, str)):
-            raise TypeError(f"a cluster's number, identifier or client is needed, not {cluster!r}")
-        found = server.graphql(BY_ID, {"id": str(cluster)})["cluster"]
-        if found is None:
-            raise NotFound(f"there is no cluster {cluster} in this account", ["NOT_FOUND"])
-        return _key(found)
-    deadline = time.monotonic() + patience
-    while True:
-        account = server.graphql(BY_SCHEDULER, {"scheduler": scheduler})["viewer"]["account"]
-        for node in account["clusters"]["nodes"]:
-            if node["schedulerId"] == scheduler:
-                return _key(node)
-        if time.monotonic() >= deadline:
-            problem = f"the scheduler {scheduler} has not reported to this account"
-            raise NotFound(problem + ": was galvo.register() called?", ["NOT_FOUND"])
-        time.sleep(0.2)
+    if isinstance(cluster, str) and cluster.startswith("Scheduler-"):
+        return _reported(server, cluster, patience)
+    if isinstance(cluster, str):
+        return _named(server, cluster)
+    if isinstance(cluster, Integral) and not isinstance(cluster, bool):
+        return _named(server, str(operator.index(cluster)))
+    dask_object = get_client() if cluster is None else cluster
+    scheduler = _scheduler_of(dask_object)
+    # In an asynchronous client's own loop, waiting would hold up what is waited for.
+    waits = _runs(dask_object) and not getattr(dask_object, "asynchronous", False)
+    return _reported(server, scheduler, max(patience, FIRST_REPORT_SECONDS if waits else 0.0))
 
 
 def users_named(server: Server, name: str, conditions: Mapping[str, Any]) -> list[str]:
@@ -263,16 +262,58 @@ def users_named(server: Server, name: str, conditions: Mapping[str, Any]) -> lis
     return []
 
 
-def _scheduler_of(cluster: ClusterLike | None) -> str | None:
-    """Dask's identifier of the scheduler, if the cluster is named by it."""
-    if isinstance(cluster, str):
-        return cluster if cluster.startswith("Scheduler-") else None
-    if isinstance(cluster, int):
-        return None
-    told: Callable[[], Any] | Mapping[str, Any] | None
-    told = getattr(get_client() if cluster is None else cluster, "scheduler_info", None)
-    told = told() if callable(told) else told
-    return told.get("id") if isinstance(told, Mapping) else None
+def _named(server: Server, name: str) -> ClusterKey:
+    """The cluster of this number or global identifier."""
+    found = server.graphql(BY_ID, {"id": name})["cluster"]
+    if found is None:
+        raise NotFound(f"there is no cluster {name} in this account", ["NOT_FOUND"])
+    return _key(found)
+
+
+def _reported(server: Server, scheduler: str, patience: float) -> ClusterKey:
+    """The cluster of this scheduler, which may take so many seconds to report."""
+    deadline = time.monotonic() + patience
+    while True:
+        account = server.graphql(BY_SCHEDULER, {"scheduler": scheduler})["viewer"]["account"]
+        for node in account["clusters"]["nodes"]:
+            if node["schedulerId"] == scheduler:
+                return _key(node)
+        if time.monotonic() >= deadline:
+            problem = f"the scheduler {scheduler} has not reported to this account"
+            raise NotFound(problem + ": was galvo.register() called?", ["NOT_FOUND"])
+        time.sleep(0.2)
+
+
+def _scheduler_of(dask_object: Any) -> str:
+    """Dask's identifier of the scheduler of a client or a cluster object.
+
+    A client that is closed has forgotten it. Its cluster object, if it has one, still knows it.
+    """
+    if not hasattr(dask_object, "scheduler_info"):
+        raise TypeError(f"a cluster's number, identifier or client is needed, not {dask_object!r}")
+    for one in (dask_object, getattr(dask_object, "cluster", None)):
+        told = _identity(one)
+        if isinstance(told, Mapping) and told.get("id"):
+            return str(told["id"])
+    raise ValueError(
+        f"{dask_object!r} is not connected to a scheduler, or not any more: give the cluster's"
+        " number or identifier, which galvo.list_clusters() tells"
+    )
+
+
+def _identity(dask_object: Any) -> Any:
+    """What a client or a cluster object was told of its scheduler."""
+    told = getattr(dask_object, "scheduler_info", None)
+    if not callable(told):
+        return told
+    # A client asks, and without a scheduler it would wait for one or fail: it may remember.
+    return told() if _runs(dask_object) else getattr(dask_object, "_scheduler_identity", None)
+
+
+def _runs(dask_object: Any) -> bool:
+    """Whether it is connected, in the words of clients or the states of cluster objects."""
+    status = getattr(dask_object, "status", "running")
+    return bool(getattr(status, "name", status) == "running")
 
 
 def _key(found: Mapping[str, Any]) -> ClusterKey:

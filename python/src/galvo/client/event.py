@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from galvo.client import html
 from galvo.client.cluster import LIMIT, ClusterLike
 from galvo.client.computation import cluster_of
-from galvo.client.listing import Listing, listed
+from galvo.client.listing import Listing, listed, several
 from galvo.client.moments import Since, on_the_clock
 from galvo.client.records import Kind, Records
 from galvo.client.server import Row
@@ -58,7 +58,7 @@ def list_events(
     account:
         The account; by default the configured one, and then the token's own.
     topics:
-        Only what was logged under one of these topics, at most 100.
+        Only what was logged under this topic or one of these, at most 100.
     since:
         Only what happened at most so long ago, as ``"1 hour"``, seconds or a ``timedelta``, or at
         this moment or later.
@@ -78,6 +78,5 @@ def list_events(
     >>> import galvo
     >>> galvo.list_events(12, topics="scores").to_pandas()  # doctest: +SKIP
     """
-    wanted = [topics] if isinstance(topics, str) else None if topics is None else list(topics)
-    further = {"topics": ("[String!]", wanted)}
+    further = {"topics": ("[String!]", several(topics))}
     return listed(EVENTS, account, cluster_id, since, user, limit, further)

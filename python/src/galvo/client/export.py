@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from urllib3.exceptions import HTTPError
 
 from galvo.client.errors import MissingPackage, ServerUnreachable
 from galvo.client.server import Server
+from galvo.client.values import plain
 
 ARROW = "application/vnd.apache.arrow.stream"
 CSV = "text/csv"
@@ -43,7 +43,9 @@ class Export:
         self._server = server
         self._name = name.strip("/")
         self._parameters = {
-            name: _written(value) for name, value in (parameters or {}).items() if value is not None
+            name: _written(plain(value, name))
+            for name, value in (parameters or {}).items()
+            if value is not None
         }
         self._limit = limit
 
@@ -191,20 +193,8 @@ def export(name: str, account: str | None = None, **parameters: Any) -> Export:
 
 
 def _written(value: Any) -> str:
-    """A parameter as the server reads it: texts and times as they are, anything else as JSON."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (datetime, date)):
-        return _time(value)
-    return json.dumps(value, default=_time)
-
-
-def _time(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat()
-    if isinstance(value, date):
-        return value.isoformat()
-    raise TypeError(f"{value!r} cannot stand in a parameter")
+    """A parameter as the server reads it: texts as they are, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _package(name: str) -> Any:

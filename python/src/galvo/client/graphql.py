@@ -19,7 +19,7 @@ def graphql(
         A GraphQL document with one operation. The schema is at ``/graphql`` of the server, with
         every field's unit.
     variables:
-        The values of its variables, by name.
+        The values of its variables, by name, as JSON has them. A ``datetime`` is a moment.
     account:
         The account; by default the configured one, and then the token's own.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from galvo.client.cluster import ClusterLike, key_of, users_named
@@ -77,6 +77,13 @@ def one_of(cluster_id: ClusterLike | None, scheduler_id: ClusterLike | None) -> 
     if cluster_id is not None and scheduler_id is not None and cluster_id != scheduler_id:
         raise ValueError("cluster_id and scheduler_id name two clusters: give one of them")
     return scheduler_id if cluster_id is None else cluster_id
+
+
+def several(names: str | Iterable[str] | None) -> list[str] | None:
+    """The names as a list: a text is one of them, and None means all there are."""
+    if names is None:
+        return None
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _document(

@@ -10,7 +10,7 @@ from galvo.client import html
 from galvo.client.cluster import LIMIT, ClusterKey, ClusterLike
 from galvo.client.computation import cluster_of
 from galvo.client.errors import GalvoError, NotFound
-from galvo.client.listing import Listing, listed
+from galvo.client.listing import Listing, listed, several
 from galvo.client.moments import Since, moment, on_the_clock
 from galvo.client.pace import Pace
 from galvo.client.records import Kind, Records
@@ -66,13 +66,15 @@ class LogFilter(NamedTuple):
     """Which lines; nothing said means all."""
 
     match: str | None = None
-    levels: Sequence[str] | None = None
-    sources: Sequence[str] | None = None
+    levels: str | Sequence[str] | None = None
+    sources: str | Sequence[str] | None = None
 
     def variables(self) -> dict[str, Any]:
-        sources = None if self.sources is None else [source.upper() for source in self.sources]
-        levels = None if self.levels is None else [level.upper() for level in self.levels]
-        return {"match": self.match or None, "levels": levels, "sources": sources}
+        return {
+            "match": self.match or None,
+            "levels": _in_capitals(self.levels),
+            "sources": _in_capitals(self.sources),
+        }
 
 
 def list_logs(
@@ -80,8 +82,8 @@ def list_logs(
     account: str | None = None,
     *,
     match: str | None = None,
-    levels: Sequence[str] | None = None,
-    sources: Sequence[str] | None = None,
+    levels: str | Sequence[str] | None = None,
+    sources: str | Sequence[str] | None = None,
     since: Since | None = None,
     user: str | None = None,
     limit: int | None = LIMIT,
@@ -98,9 +100,9 @@ def list_logs(
     match:
         Only lines that contain this text, in upper or lower case.
     levels:
-        Only lines of these levels, as ``["WARNING", "ERROR"]``.
+        Only lines of this level or of these, as ``"ERROR"`` or ``["WARNING", "ERROR"]``.
     sources:
-        Only lines of these kinds of process: ``"scheduler"``, ``"worker"``, ``"nanny"``.
+        Only lines of this kind of process or of these: ``"scheduler"``, ``"worker"``, ``"nanny"``.
     since:
         Only what was written at most so long ago, as ``"1 hour"``, seconds or a ``timedelta``, or
         at this moment or later.
@@ -166,6 +168,11 @@ def tail(
         looks_since_end = looks_since_end + 1 if state == "CLOSED" and not new else 0
         if looks_since_end == 2:
             return
+
+
+def _in_capitals(names: str | Sequence[str] | None) -> list[str] | None:
+    found = several(names)
+    return None if found is None else [name.upper() for name in found]
 
 
 def _last_lines(server: Server, cluster: ClusterKey, wanted: LogFilter, count: int) -> list[Row]:

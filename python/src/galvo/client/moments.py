@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from datetime import datetime, timedelta, timezone
-from typing import Any, Union
+from typing import Any, Union, cast
 
 from dask.utils import parse_timedelta
 
@@ -21,14 +22,28 @@ def beginning(since: Since | None, now: datetime | None = None) -> str | None:
     """
     if since is None:
         return None
-    if isinstance(since, datetime):
-        begun = since.astimezone(timezone.utc)
-    else:
+    begun = in_utc(since)
+    if begun is None:
         try:
-            begun = (now or datetime.now(timezone.utc)) - span(since)
+            begun = (now or datetime.now(timezone.utc)) - span(cast(Duration, since))
         except OverflowError:
             raise ValueError(f"{since!r} is longer ago than there are years") from None
     return begun.isoformat(timespec="milliseconds")
+
+
+def in_utc(value: object) -> datetime | None:
+    """The moment that a value is, also one of pandas or NumPy; None for anything else.
+
+    Without a time zone it is one of this machine's.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.datetime64):
+        value = value.astype("datetime64[us]").item()
+    # What pandas has where no moment is known claims to be one, and does not even equal itself.
+    if not isinstance(value, datetime) or value != value:
+        return None
+    # The subclass of pandas takes a moment without a time zone for no moment.
+    return datetime.combine(value.date(), value.timetz()).astimezone(timezone.utc)
 
 
 def span(duration: Duration) -> timedelta:

@@ -19,6 +19,7 @@ from galvo.client.errors import (
     code_of,
 )
 from galvo.client.transport import Transport
+from galvo.client.values import plain
 from galvo.plugin import read_settings, what_is_missing
 
 GRAPHQL_TYPES = "application/graphql-response+json, application/json;q=0.9"
@@ -70,7 +71,8 @@ class Server:
 
         Errors raise a GraphQLError, unless all of their codes are tolerated.
         """
-        body = json.dumps({"query": query, "variables": dict(variables or {})}).encode()
+        given = {name: plain(value, name) for name, value in (variables or {}).items()}
+        body = json.dumps({"query": query, "variables": given}).encode()
         response = self._transport.send(
             "POST",
             "/graphql",

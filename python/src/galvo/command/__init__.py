@@ -29,6 +29,11 @@ COMMANDS = {
     "stop": stop,
     "import": import_,
 }
+# What may stand before the command or behind it: what is given, and what that is.
+OPTIONS = {
+    "--server": ("URL", "the server, instead of galvo.server"),
+    "--account": ("SLUG", "the account, instead of galvo.account"),
+}
 ADVICE = {
     "ACCOUNT_MISMATCH": "galvo.account, or else coiled.workspace, names another than the token's",
     "UNAUTHENTICATED": "the token is none that is good there: sign in with `galvo login`",
@@ -40,7 +45,7 @@ ADVICE = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command, and tells the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    word = next((argument for argument in arguments if not argument.startswith("-")), None)
+    word = _word(arguments)
     if word is not None and word not in COMMANDS:
         return pass_on(word, arguments)
     try:
@@ -68,6 +73,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), FAILED)
 
 
+def _word(arguments: Sequence[str]) -> str | None:
+    """The first argument that is neither an option nor the value of one of ours."""
+    left = iter(arguments)
+    for argument in left:
+        if argument in OPTIONS:
+            next(left, None)
+        elif not argument.startswith("-"):
+            return argument
+    return None
+
+
 def _complain(problem: str, status: int) -> int:
     print(f"galvo: {problem}", file=sys.stderr)
     return status
@@ -83,8 +99,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"galvo {VERSION} (client)")
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--server", metavar="URL", help="the server, instead of galvo.server")
-    common.add_argument("--account", metavar="SLUG", help="the account, instead of galvo.account")
+    for name, (given, described) in OPTIONS.items():
+        parser.add_argument(name, metavar=given, help=described)
+        # What is not said behind the command must not replace what was said before it.
+        common.add_argument(name, metavar=given, help=described, default=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         command.describe(commands, name, common)

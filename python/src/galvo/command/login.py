@@ -24,7 +24,13 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         " token, and writes it to galvo.yaml in Dask's directory of configuration, readable by its"
         " owner alone.",
     )
-    parser.add_argument("--server", metavar="URL", help="the server, instead of galvo.server")
+    # Of the common options an account makes no sense here: the token brings one along.
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        default=argparse.SUPPRESS,
+        help="the server, instead of galvo.server",
+    )
     parser.add_argument(
         "--token-stdin",
         action="store_true",
@@ -33,6 +39,8 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
+    if asked.account is not None:
+        raise ValueError("--account is not for login: the token says which account it is for")
     file = configuration_file()
     if asked.token_stdin:
         typed = getpass.getpass("Token: ") if sys.stdin.isatty() else sys.stdin.readline()
