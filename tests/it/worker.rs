@@ -114,8 +114,13 @@ async fn clients_and_changes_of_size_are_paged_by_time() {
         .map(|n| json!({ "id": format!("Client-{n}"), "connected_at": STARTED_AT + f64::from(9 - n) }))
         .collect();
     let changes = |threads: i64| {
-        let change = |n: i32| json!({ "at": STARTED_AT + f64::from(n), "threads": threads + i64::from(n) });
-        (0..5).map(change).collect::<Vec<_>>()
+        let change = |n: i32, threads: i64| json!({ "at": STARTED_AT + f64::from(n), "threads": threads });
+        let mut changes: Vec<Value> = (0..5).map(|n| change(n, threads + i64::from(n))).collect();
+        // Three workers leave within a millisecond: what is left then counts.
+        changes.splice(4..4, [change(4, 7), change(4, 5)]);
+        changes[5]["at"] = json!(STARTED_AT + 4.000_001);
+        changes[6]["at"] = json!(STARTED_AT + 4.000_002);
+        changes
     };
     let report = |sequence, threads| {
         ReportBuilder::new("Scheduler-1", sequence)

@@ -91,17 +91,16 @@ impl AccountStore {
         cluster: ClusterId,
         changes: &[ThreadChange],
     ) -> Result<(), StoreError> {
-        // By time: a statement must not meet a row twice, and transactions must lock in one order.
-        let mut rows = BTreeMap::new();
-        for change in changes {
-            let changed_at = KeyTime::from(change.at.timestamp());
-            rows.entry(changed_at).or_insert(Model {
-                account_id: self.account_id(),
-                cluster_id: cluster,
-                changed_at,
-                threads: change.threads.get(),
-            });
-        }
+        // By time: a statement must not meet a row twice, and transactions must lock in one order. Of changes within one
+        // millisecond, as when workers leave together, the last one tells how many threads there are from then on.
+        let rows: BTreeMap<KeyTime, Model> = changes
+            .iter()
+            .map(|change| {
+                let changed_at = KeyTime::from(change.at.timestamp());
+                let (account_id, threads) = (self.account_id(), change.threads.get());
+                (changed_at, Model { account_id, cluster_id: cluster, changed_at, threads })
+            })
+            .collect();
         self.insert::<Entity>(rows.into_values().collect(), &first_wins::<Entity>()).await?;
         Ok(())
     }
