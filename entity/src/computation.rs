@@ -22,7 +22,8 @@ pub enum State {
     /// All of its tasks are done or can never run, and at least one erred.
     #[sea_orm(string_value = "erred")]
     Erred,
-    /// The scheduler closed before it was done.
+    /// It ended before all of its tasks were done: they were cancelled, its program was interrupted, or the
+    /// scheduler closed.
     #[sea_orm(string_value = "cancelled")]
     Cancelled,
     /// It was running when its cluster was last heard of. `stopped_at` is when that was.

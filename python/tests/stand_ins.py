@@ -30,6 +30,11 @@ class Group:
         self.states[finish] = self.states.get(finish, 0) + 1
 
 
+def task_state(key, group, state, nbytes=-1):
+    """A TaskState, which has the size that its result had last."""
+    return SimpleNamespace(key=key, group=group, state=state, retries=0, nbytes=nbytes)
+
+
 class Scheduler:
     """Has tasks, task groups and computations, and calls a plugin's hooks as Dask does."""
 
@@ -70,7 +75,7 @@ class Scheduler:
             groups.append(group)
             for _ in range(tasks):
                 key = (name, self.new_id())
-                self.tasks[key] = SimpleNamespace(key=key, group=group, state="released", retries=0)
+                self.tasks[key] = task_state(key, group, "released")
                 group.move(None, "released")
                 keys.append(key)
         self.plugin.update_graph(self, client="c", keys=set(keys), tasks=keys, annotations={})
@@ -82,7 +87,7 @@ class Scheduler:
         """Data from a client: a group that no hook mentions."""
         key = (name, self.new_id())
         group = self.task_groups.setdefault(name, Group(name))
-        self.tasks[key] = SimpleNamespace(key=key, group=group, state="memory", retries=0)
+        self.tasks[key] = task_state(key, group, "memory", 8)
         group.move(None, "memory")
 
     def transition(self, key, finish, stimulus_id="s", **kwargs):
@@ -106,6 +111,7 @@ class Scheduler:
         group.start = min(group.start or begun, begun)
         group.stop = max(group.stop, self.clock)
         group.nbytes_total += nbytes
+        self.tasks[key].nbytes = nbytes
         group.types.add("int")
         self.transition(key, "memory", nbytes=nbytes, typename="int")
 
@@ -125,6 +131,12 @@ class Scheduler:
 
     def forget(self, key):
         self.transition(key, "forgotten")
+
+    def give_up(self, key):
+        """Nobody wants it any more. Dask goes by way of "released", whatever it was."""
+        if self.tasks[key].state != "released":
+            self.transition(key, "released")
+        self.forget(key)
 
     def finish(self, *groups):
         """Computes all that waits in these groups and forgets them."""

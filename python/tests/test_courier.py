@@ -7,7 +7,10 @@ import hashlib
 import json
 import logging
 import pickle
+import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -19,6 +22,7 @@ from stand_ins import Scheduler
 from galvo.plugin import VERSION, courier
 from galvo.plugin.collector import Collector, Collectors, Context
 from galvo.plugin.courier import Courier
+from galvo.plugin.resolver import LastingResolver
 from galvo.plugin.sections import LARGEST_LIMITS, Record
 
 KILLED = pickle.dumps(KilledWorker("x", SimpleNamespace(address="tcp://w:1"), 3))
@@ -369,6 +373,74 @@ def test_the_final_message(galvo, scheduler):
     assert report["final"] and report["cluster"]["close_reason"] == "done"
     assert [row["state"] for row in report["computations"]] == ["cancelled"]
     assert names(report) == ["x-1"]
+
+
+def end_executor():
+    """What becomes of the event loop's executor when the interpreter ends."""
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    asyncio.get_running_loop().set_default_executor(executor)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("known", [True, False])
+def test_the_final_message_of_a_program_that_ends(
+    galvo, scheduler, host, known, monkeypatch, caplog
+):
+    looked_up = []
+    real = socket.getaddrinfo
+    galvo.address = galvo.address.replace("127.0.0.1", host)
+
+    async def act(courier):
+        if known:
+            await courier.deliver()
+        end_executor()
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *a: looked_up.append(a) or real(*a))
+        await courier.deliver_final("done")
+
+    scheduler.submit("x-1")
+    run(galvo, scheduler, act)
+    assert [report["final"] for report in galvo.accepted] == [False, True][not known :]
+    assert galvo.groups()[0]["name"] == "x-1" and caplog.records == []
+    # A name is not looked up on the event loop, unless there is no other way.
+    assert [host for host, *_ in looked_up] == ([] if known else [host])
+
+
+def test_a_name_is_looked_up_each_time_as_long_as_that_does_not_block(monkeypatch):
+    answers = iter(["10.0.0.1", "10.0.0.2", OSError("no such name"), RuntimeError("no more work")])
+
+    async def getaddrinfo(host, port, **kwargs):
+        address = next(answers)
+        if isinstance(address, Exception):
+            raise address
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    async def main():
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+        resolver, found = LastingResolver(), []
+        for _ in range(4):
+            try:
+                found.append(await resolver.resolve("galvo", 80, socket.AF_INET))
+            except OSError:
+                found.append(None)
+        return found
+
+    first, second = ([(socket.AF_INET, (f"10.0.0.{n}", 80))] for n in (1, 2))
+    assert asyncio.run(main()) == [first, second, None, second]
+
+
+def test_what_fails_while_a_report_is_encoded_is_not_tried_on_the_event_loop(
+    galvo, scheduler, monkeypatch
+):
+    where = []
+
+    def encode(*_):
+        where.append(threading.current_thread() is threading.main_thread())
+        raise RuntimeError("cannot be encoded")
+
+    monkeypatch.setattr(Courier, "_encode", encode)
+    deliver(galvo, scheduler)
+    assert where == [False] and galvo.requests == []
 
 
 def test_the_final_message_comes_last_when_there_is_too_much_for_it(galvo, scheduler, monkeypatch):

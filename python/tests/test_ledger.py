@@ -221,6 +221,85 @@ def test_closing_cancels_what_is_unfinished(scheduler):
     assert (second["state"], second["stopped_at"]) == ("cancelled", scheduler.clock)
 
 
+def state_of_latest(scheduler):
+    (row,) = deliver(scheduler)["computations"]
+    assert row["id"] == str(scheduler.computations[-1].id)
+    return row["state"]
+
+
+@pytest.mark.parametrize("state", ["waiting", "processing", "queued", "no-worker"])
+def test_what_is_given_up_undone_is_cancelled(scheduler, state):
+    (group,) = scheduler.submit("a-1", tasks=3)
+    first, second, third = scheduler.keys(group)
+    scheduler.compute(first)
+    if state != "waiting":
+        scheduler.transition(second, state)
+    scheduler.clock += 5
+    scheduler.give_up(second)
+    scheduler.clock += 5
+    scheduler.give_up(third)
+    given_up = scheduler.clock
+    scheduler.clock += 5
+    scheduler.give_up(first)
+    (row,) = deliver(scheduler)["computations"]
+    assert (row["state"], row["stopped_at"]) == ("cancelled", given_up)
+    assert scheduler.ledger.undone == {}
+    # The next one is another matter.
+    scheduler.finish(*scheduler.submit("a-1"))
+    assert state_of_latest(scheduler) == "finished"
+
+
+@pytest.mark.parametrize("first", ["erred", "given up"])
+def test_running_and_erred_tell_more_than_cancelled(scheduler, first):
+    (group,) = scheduler.submit("a-1", tasks=3)
+    erring, given_up, last = scheduler.keys(group)
+    if first == "erred":
+        scheduler.fail(erring)
+    scheduler.give_up(given_up)
+    if first == "given up":
+        scheduler.fail(erring)
+    assert state_of_latest(scheduler) == "running"
+    scheduler.compute(last)
+    assert state_of_latest(scheduler) == "erred"
+
+
+def test_what_was_done_once_is_not_given_up(scheduler):
+    group, other = scheduler.submit("a-1", "b-1")
+    (key,), (retried,) = scheduler.keys(group), scheduler.keys(other)
+    scheduler.tasks[retried].retries = 2
+    scheduler.retry(retried)
+    scheduler.transition(retried, "processing")
+    scheduler.compute(retried)
+    # The worker that had the result is lost, and nobody waits until it is there again.
+    scheduler.compute(key)
+    scheduler.transition(key, "released")
+    scheduler.transition(key, "waiting")
+    scheduler.transition(key, "processing")
+    scheduler.give_up(key)
+    scheduler.give_up(retried)
+    assert state_of_latest(scheduler) == "finished"
+    assert scheduler.ledger.undone == {}
+
+
+def test_what_an_error_left_undone_is_not_held_against_a_later_computation(scheduler):
+    (group,) = scheduler.submit("a-1", tasks=4)
+    failed, blamed, beside, waiting = scheduler.keys(group)
+    scheduler.transition(beside, "processing")
+    scheduler.fail(failed)
+    scheduler.transition(blamed, "released")
+    scheduler.blame(blamed)
+    for key in (beside, waiting):  # no longer of any use
+        scheduler.transition(key, "released")
+    assert state_of_latest(scheduler) == "erred"
+    (again,) = scheduler.submit("a-1")
+    assert again is group
+    scheduler.compute(scheduler.keys(group, state="waiting")[0])
+    for key in (blamed, failed, beside, waiting):  # now the program lets go of the first one
+        scheduler.give_up(key)
+    assert state_of_latest(scheduler) == "finished"
+    assert scheduler.ledger.undone == {}
+
+
 def test_totals_never_fall_and_need_only_what_changed(scheduler, monkeypatch):
     (group,) = scheduler.submit("x-1", tasks=2)
     scheduler.submit(*(f"idle-{i}" for i in range(50)))

@@ -79,8 +79,8 @@ async fn did_my_computation_finish() {
         (&[run(2, 2.0, "finished")], "GOOD", "All 4 computations finished.", 4.0, 1.0),
         (
             &[run(5, 9.0, "cancelled")],
-            "BAD",
-            "The last computation was cancelled, since the scheduler closed before it was done; 4 of 5 finished.",
+            "NOTICE",
+            "The last computation was cancelled before it was done; 4 of 5 finished.",
             4.0,
             0.8,
         ),
@@ -98,6 +98,9 @@ async fn did_my_computation_finish() {
     let query = "query($id: ID!) { node(id: $id) { ... on Computation { daskId } } }";
     let node = ada.query(query, json!({ "id": evidence[0]["node"]["id"] })).await["node"].take();
     assert_eq!((evidence.len(), node), (1, json!({ "daskId": uuid(5) })));
+    let closed = report(8).with("/final", true).with("/cluster/closed_at", STARTED_AT + 100.0);
+    ada.reported(&closed.build()).await;
+    assert_eq!(ask(&ada, number, "finished").await.0["verdict"], "BAD", "nobody goes on with it");
     assert_eq!(evidence[0]["label"], "Computation of 2026-11-20 11:00:09 UTC, cancelled");
     assert_eq!(evidence[0]["value"], Value::Null);
 

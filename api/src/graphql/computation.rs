@@ -140,7 +140,8 @@ pub(super) enum RunState {
     Finished,
     /// At least one task erred, and nothing runs any more.
     Erred,
-    /// The scheduler closed before it was done.
+    /// It ended before all of its tasks were done: they were cancelled, its program was interrupted, or the
+    /// scheduler closed.
     Cancelled,
     /// It was running when its cluster was last heard of, which is LOST.
     Lost,

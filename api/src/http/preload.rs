@@ -23,6 +23,7 @@ const MODULES: &[(&str, &str)] = &modules![
     "ledger",
     "logs",
     "profiles",
+    "resolver",
     "samples",
     "scrub",
     "sections",

@@ -97,11 +97,11 @@ pub fn finished(facts: &Finished<'_>) -> Answer {
     let (verdict, headline) = match last {
         State::Erred => (Verdict::Bad, format!("The last computation failed; {done} of {all} finished.")),
         State::Cancelled => {
-            let why = "the scheduler closed before it was done";
-            (
-                Verdict::Bad,
-                format!("The last computation was cancelled, since {why}; {done} of {all} finished."),
-            )
+            // While its cluster goes on, somebody gave it up, and most likely knows.
+            let verdict = if facts.now.closed_at.is_some() { Verdict::Bad } else { Verdict::Notice };
+            let headline =
+                format!("The last computation was cancelled before it was done; {done} of {all} finished.");
+            (verdict, headline)
         }
         State::Lost => {
             let why = "nothing is heard of its cluster any more";

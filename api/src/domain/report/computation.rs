@@ -49,7 +49,8 @@ pub enum ComputationState {
     Finished,
     /// At least one task erred.
     Erred,
-    /// The scheduler closed before it was done.
+    /// It ended before all of its tasks were done: they were cancelled, its program was interrupted, or the
+    /// scheduler closed.
     Cancelled,
 }
 

@@ -10,10 +10,12 @@ from enum import Enum
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from distributed.metrics import time
-from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.httpclient import HTTPRequest
+from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
 from .collector import Collectors
 from .ledger import Ledger
+from .resolver import LastingResolver
 from .sections import LARGEST_LIMITS, USUAL_LIMITS, Record, Report
 from .settings import VERSION, clamp_interval
 from .values import ADDRESS_LENGTH, compress, cut, dumps
@@ -24,6 +26,10 @@ CONNECT_SECONDS, REQUEST_SECONDS, FINAL_SECONDS = 2.0, 5.0, 2.0
 # Sections that a report must have, be they empty.
 ALWAYS_PRESENT = ("computations", "task_groups", "errors")
 LONGEST_PAUSE = REFUSED_PAUSE = 60.0
+# What is unsent when the scheduler closes, and after it the last message, which has its own time.
+LONGEST_FAREWELL = 2 * FINAL_SECONDS
+# Body, headers, and by kind the records that cannot be written.
+Encoded = Tuple[bytes, Dict[str, str], Dict[str, List[Record]]]
 
 
 class Outcome(Enum):
@@ -55,7 +61,8 @@ class Courier:
         self._scheduler = scheduler
         self._describe_cluster = describe_cluster
         self._collectors = Collectors() if collectors is None else collectors
-        self._http = AsyncHTTPClient(force_instance=True)
+        # Whatever client the program has configured, only this one lets its resolver be chosen.
+        self._http = SimpleAsyncHTTPClient(force_instance=True, resolver=LastingResolver())
         self._share = 1.0  # of the limits; halved when the server finds a report too large
         self._failures = 0
         self._problem: Optional[str] = None  # the one logged last
@@ -139,8 +146,7 @@ class Courier:
         settled = False
         try:
             message = self._message(report, closing)
-            loop = asyncio.get_running_loop()
-            body, headers, unfit = await loop.run_in_executor(None, self._encode, message, report)
+            body, headers, unfit = await self._encode_aside(message, report)
             for kind, records in unfit.items():
                 self._complain("%d %s cannot be written as JSON" % (len(records), kind))
                 report.items[kind] = [item for item in report.items[kind] if item[0] not in records]
@@ -168,10 +174,17 @@ class Courier:
             "dropped": {kind: box.dropped for kind, box in self._ledger.outboxes.items()},
         }
 
-    def _encode(
-        self, message: Dict[str, Any], report: Report
-    ) -> Tuple[bytes, Dict[str, str], Dict[str, List[Record]]]:
-        """The request, and records that cannot stand in one. Runs outside of the event loop."""
+    async def _encode_aside(self, message: Dict[str, Any], report: Report) -> Encoded:
+        """Encodes outside of the event loop, unless the interpreter ends and starts no threads."""
+        loop = asyncio.get_running_loop()
+        try:
+            encoding = loop.run_in_executor(None, self._encode, message, report)
+        except RuntimeError:
+            return self._encode(message, report)
+        return await encoding
+
+    def _encode(self, message: Dict[str, Any], report: Report) -> Encoded:
+        """The request, and records that cannot stand in one."""
         text, unfit = self._write(message, report)
         return (*compress(text), unfit)
 

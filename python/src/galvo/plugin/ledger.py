@@ -120,8 +120,8 @@ class ComputationRecord(Record):
     """One of Dask's Computations. It is over once it is done and Dask has begun another one."""
 
     __slots__ = (
-        "code", "code_seen", "computation", "erred", "group_ids", "groups", "is_latest",
-        "span_ids", "started_at", "stop",
+        "code", "code_seen", "computation", "cut_short", "erred", "group_ids", "groups",
+        "is_latest", "span_ids", "started_at", "stop",
     )  # fmt: skip
 
     def __init__(self, computation: Any):
@@ -136,6 +136,7 @@ class ComputationRecord(Record):
         self.group_ids: "deque[str]" = deque(maxlen=GROUPS_PER_COMPUTATION)
         self.stop = 0.0
         self.erred = False
+        self.cut_short = False  # whether a task was given up before it was done
         self.is_latest = True
 
     def link(self, record: GroupRecord) -> None:
@@ -162,7 +163,7 @@ class ComputationRecord(Record):
         if any(record.is_running() for record in self.groups):
             state, stopped_at = "running" if closed_at is None else "cancelled", closed_at
         else:
-            state = "erred" if self.erred else "finished"
+            state = "erred" if self.erred else "cancelled" if self.cut_short else "finished"
             # Where no task was computed, the time that was noticed has to do, and is kept.
             noticed_at = (self.body or {}).get("stopped_at") or now
             stopped_at = max(self.stop or noticed_at, self.started_at)
@@ -206,6 +207,8 @@ class Ledger:
         self.on_growth: Optional[Callable[[str, Tuple[Any, ...]], None]] = None
         self.retried: Dict[Any, int] = {}  # failed attempts by key of tasks not yet done
         self._retries_left: Dict[Any, int] = {}
+        # By key of tasks that were let go of before they were done, the computation of that time.
+        self.undone: Dict[Any, ComputationRecord] = {}
         self._totals = NOTHING
         self.error_count = self.adopted_error_count = 0
         self._unread_code = 0
@@ -315,6 +318,21 @@ class Ledger:
             record.retried += 1
             self.retried[key] = self.retried.pop(key, 0) + 1
             _forget_oldest(self.retried)
+
+    def let_go(self, record: GroupRecord, key: Any) -> None:
+        """A task that was to be done was released: to be tried again, or to be forgotten."""
+        computation = record.computation
+        # Where one has erred, those that wait with it are released, and may stay for long.
+        if computation is not None and not computation.erred:
+            self.undone[key] = computation
+
+    def forgotten(self, key: Any, ts: Any) -> None:
+        """Dask forgets a task. If it was never done by then, it was given up."""
+        computation = self.undone.pop(key, None)
+        # Dask knows no size of what never was in memory, and keeps that of what once was.
+        if computation is not None and ts.nbytes < 0:
+            computation.cut_short = True
+            computation.stop = max(computation.stop, self.now())
 
     def crowded(self) -> bool:
         """Whether so many groups are new that they should be read without waiting for a report."""

@@ -18,7 +18,7 @@ from tornado.ioloop import PeriodicCallback
 from .bundle import by_source
 from .code import Snippets
 from .collector import Collectors, Context
-from .courier import FINAL_SECONDS, LONGEST_PAUSE, Courier
+from .courier import LONGEST_FAREWELL, LONGEST_PAUSE, Courier
 from .events import Events
 from .idleness import Idleness
 from .ledger import Ledger
@@ -129,20 +129,26 @@ class CoiledTelemetry(SchedulerPlugin):
             group = ts.group
             record = ledger.groups.get(group)
             if record is None:
-                record = ledger.group(group)  # its states include this transition
-                record.succeeded += start == "memory"
-            elif finish == "memory":
+                record = ledger.group(group)
+                # Its states include this transition, which is counted below.
+                record.succeeded += (start == "memory") - (finish == "memory")
+            if finish == "memory":
                 record.succeeded += 1
-            if finish == "erred":
-                ledger.error(record, key, kwargs)
+                if ledger.retried:
+                    ledger.retried.pop(key, None)
             elif finish == "processing":
                 if ts.retries and "stimulus_id" not in kwargs:
                     ledger.processing(key, ts.retries)
-            elif start == "processing":
-                if finish == "released":
-                    ledger.released(record, key, ts, kwargs.get("stimulus_id"))
-                elif ledger.retried:
-                    ledger.retried.pop(key, None)
+            elif finish == "released":
+                if start != "memory" and start != "erred":
+                    ledger.let_go(record, key)
+                    if start == "processing":
+                        ledger.released(record, key, ts, kwargs.get("stimulus_id"))
+            elif finish == "forgotten":
+                if ledger.undone:
+                    ledger.forgotten(key, ts)
+            elif finish == "erred":
+                ledger.error(record, key, kwargs)
             ledger.touched[record] = None
         except Exception:
             self._mishap()
@@ -290,7 +296,7 @@ class CoiledTelemetry(SchedulerPlugin):
                 self._delivery.cancel()
                 await asyncio.wait([self._delivery], timeout=0.1)
             final = self._courier.deliver_final(self._close_reason())
-            await asyncio.wait_for(final, 2 * FINAL_SECONDS + 0.1)
+            await asyncio.wait_for(final, LONGEST_FAREWELL + 0.1)
         except asyncio.TimeoutError:
             pass
         except Exception:

@@ -1,0 +1,55 @@
+"""A program with a cluster of its own, which it never closes: ``script.py threads|processes END``.
+
+It says which scheduler it had. Its tasks are told after the first report, so by the last one.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import dask
+import galvo
+import tasks
+from distributed import Client, LocalCluster, wait
+
+
+def compute(client):
+    """Squares, and a task that fails; returns the latter."""
+    squares = client.map(tasks.square, range(20))
+    wait(squares)
+    failed = client.submit(tasks.fail, 17)
+    wait(failed)
+    return failed
+
+
+def interrupt():
+    """Somebody loses patience with a computation, and does another one then."""
+    patience = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+    with suppress(KeyboardInterrupt):
+        patience.start()
+        dask.compute([dask.delayed(time.sleep)(0.5 + number / 1000) for number in range(60)])
+    time.sleep(1)  # what runs is let finish
+
+
+def main(workers, end):
+    cluster = LocalCluster(
+        n_workers=1,
+        threads_per_worker=2,
+        processes=workers == "processes",
+        dashboard_address="127.0.0.1:0",
+    )
+    client = Client(cluster)
+    galvo.register()
+    print(cluster.scheduler.id, flush=True)
+    if end == "interruption":
+        interrupt()
+    failed = compute(client)
+    if end == "exception":
+        failed.result()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
