@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster, get_worker
 from galvo.plugin import Context, Ledger
 from galvo.plugin import telemetry as module
 from galvo.plugin.collector import Collector
-from galvo.plugin.events import FAILURES, LARGEST_DATA, Events, copy
+from galvo.plugin.events import FAILURES, LARGEST_DATA, MOST_OF_TOPIC, Events, copy
 from galvo.plugin.sections import Receipt
 from galvo.plugin.telemetry import CoiledTelemetry
 from galvo.plugin.values import dumps
@@ -100,7 +100,7 @@ def test_events_of_a_cluster(empty_cluster, galvo, monkeypatch):
     assert [row["data"].get("score", row["data"].get("both")) for row in scores] == [1, 1]
     assert scores[0]["data"]["api_key"] == "[removed]"
     assert scores[0]["worker_id"] in ids.values()
-    assert not [row for row in rows if row["topic"] == "more"]
+    assert [row["data"]["both"] for row in rows if row["topic"] == "more"] == [1]
     (own,) = [row for row in rows if row["topic"] == "of-client"]
     assert own["data"] == {"nan": None, "set": [1]} and own["worker_id"] is None
     assert abs(own["at"] - time.time()) < 60
@@ -221,6 +221,44 @@ def test_only_topics_that_are_allowed():
     stand.log("scores", {})
     stand.log("worker-fail-hard", {"exception_text": "x"})
     assert stand.sent() == [] and stand.sent("errors") == []
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_each_named_topic_has_an_event_of_its_own(old):
+    stand = Stand(old=old)
+    stand.log(["train", "metrics"], {"loss": 1}, 1e9)
+    stand.log(["all", "tcp://a:1", "train", "Client-1"], {"loss": 2}, 1e9 + 1)
+    rows = stand.sent()
+    told = [(row["topic"], row["at"], row["data"]) for row in rows]
+    assert told == [
+        ("train", 1e9, {"loss": 1}),
+        ("metrics", 1e9, {"loss": 1}),
+        ("train", 1e9 + 1, {"loss": 2}),
+    ]
+    assert len({row["id"] for row in rows}) == 3 and stand.counts()["withheld"] == 0
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_topic_that_is_not_allowed_is_not_told_for_the_sake_of_another(old):
+    stand = Stand(old=old, events_allow=["metrics"])
+    stand.log(["private", "metrics", "secret"], {"loss": 1}, 1e9)
+    stand.log(["private", "all"], {"loss": 2}, 1e9 + 1)
+    assert [(row["topic"], row["data"]) for row in stand.sent()] == [("metrics", {"loss": 1})]
+    assert stand.counts()["withheld"] == 3
+
+    stand = Stand(old=old, events_allow=["all"])
+    stand.log(["private", "all"], {"loss": 3})
+    assert [row["topic"] for row in stand.sent()] == ["all"]
+    assert stand.counts()["withheld"] == 1
+
+
+def test_each_topic_has_a_bound_of_its_own():
+    stand = Stand()
+    for i in range(MOST_OF_TOPIC):
+        stand.log("train", {"i": i})
+    stand.log(["train", "metrics"], {"i": -1})
+    assert [row["topic"] for row in stand.sent()[-1:]] == ["metrics"]
+    assert stand.ledger.outboxes["events"].dropped == 1
 
 
 def test_names_of_failures_stand_for_each_other():

@@ -37,6 +37,7 @@ HISTORIES = ("story", "transition_log")
 MOST_PENDING = 1000
 # Events of one topic in a minute: what Dask says by itself, and what its users say.
 MOST_CHATTER, MOST_OF_TOPIC, MINUTE = 120, 6000, 60.0
+NAMED = 3  # the rank of topics that somebody has named, above Dask's own
 
 # Topics under which Dask tells that something in itself has failed. Their names changed, so each
 # is known by all the names that it had or was documented with.
@@ -128,11 +129,7 @@ class Events(Collector):
         event, self._latest = self._latest, None
         if event is None or self._is_repetition(event):
             return
-        topics = most_specific(event.topics)
-        if not any(map(self._is_sent, event.topics)):
-            self.context.withheld("events", len(topics))
-            return
-        for topic in topics:
+        for topic in self._told(event.topics):
             if self._is_too_much(topic, event.at):
                 self.context.outboxes["events"].dropped += 1
                 continue
@@ -155,6 +152,23 @@ class Events(Collector):
         if len(self._pending) > MOST_PENDING:
             self._release()
 
+    def _told(self, topics: List[str]) -> List[str]:
+        """The topics that the event is told under. Those that are kept back are counted."""
+        named = [topic for topic in topics if _rank(topic) == NAMED]
+        told = [topic for topic in named if self._is_sent(topic)]
+        own = [topic for topic in topics if _rank(topic) < NAMED]
+        withheld = len(named) - len(told)
+        if not told and own:
+            # Dask's own topics are but copies: one that is allowed lets the most specific be told.
+            best = most_specific(own)
+            if any(map(self._is_sent, own)):
+                told = best
+            else:
+                withheld = withheld or len(best)
+        if withheld:
+            self.context.withheld("events", withheld)
+        return told
+
     def _is_repetition(self, event: Event) -> bool:
         """Dask says twice that a client has left."""
         message = event.message
@@ -175,7 +189,7 @@ class Events(Collector):
         if not 0 <= at - self._minute < MINUTE:
             self._minute, self._counts = at, {}
         number = self._counts[topic] = self._counts.get(topic, 0) + 1
-        is_chatter = _rank(topic) < 3 or topic == "stealing"
+        is_chatter = _rank(topic) < NAMED or topic == "stealing"
         return number > (MOST_CHATTER if is_chatter else MOST_OF_TOPIC)
 
     def _release(self) -> None:
@@ -392,11 +406,11 @@ def _rank(topic: str) -> int:
         return 0
     if topic == "scheduler":
         return 1
-    return 2 if "://" in topic or topic.startswith("Client-") else 3
+    return 2 if "://" in topic or topic.startswith("Client-") else NAMED
 
 
 def most_specific(topics: List[str]) -> List[str]:
-    """The topic that the event is told under; several workers have an event each."""
+    """Of Dask's own topics the one that says most; several workers have an event each."""
     most = max(map(_rank, topics))
     best = [topic for topic in topics if _rank(topic) == most]
     return best if all("://" in topic for topic in best) else best[:1]
