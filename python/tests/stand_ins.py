@@ -1,6 +1,7 @@
 """Stand-ins for the parts of a scheduler that the plugin looks at, driven step by step."""
 
 import random
+from contextlib import contextmanager
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -151,6 +152,26 @@ class Scheduler:
             for key, task in self.tasks.items()
             if task.group in groups and state in (None, task.state)
         ]
+
+    def succeed(self, told=None, **settings):
+        """Another plugin's ledger goes on from the one there is, or from what that has told."""
+        if told is None:
+            self.read()
+            told = self.ledger.bequeath(self)
+        self.ledger = Ledger(1, now=lambda: self.clock, **settings)
+        self.ledger.inherit(told)
+        self.ledger.adopt(self)
+        self.plugin._ledger = self.ledger
+        return told
+
+    @contextmanager
+    def unheard(self):
+        """What happens meanwhile is heard by no plugin, and found by the one that comes after."""
+        self.read()
+        told = self.ledger.bequeath(self)
+        self.plugin._ledger = None
+        yield told
+        self.succeed(told)
 
     def read(self, closing=False):
         self.ledger.read(self.task_groups, self.clock if closing else None)

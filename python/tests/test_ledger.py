@@ -2,6 +2,7 @@ import copy
 import gc
 import random
 import weakref
+from types import SimpleNamespace
 
 import pytest
 from fake_galvo import MOST, Rows
@@ -523,6 +524,175 @@ def test_adopting_what_exists_already():
     assert deliver(running)["task_groups"][0]["tasks_succeeded"] == 2
 
 
+def test_another_plugin_goes_on_where_one_has_left(scheduler):
+    rows = Rows()
+    (first, second) = scheduler.submit("inc-1", "sum-1", tasks=3)
+    second.dependencies.add(first)
+    scheduler.fail(scheduler.keys(first)[0])
+    scheduler.finish(first)
+    (third,) = scheduler.submit("late-1", tasks=2)
+    for key in scheduler.keys(second):
+        scheduler.compute(key, nbytes=10)
+    scheduler.compute(scheduler.keys(third)[0])
+    rows.apply(deliver(scheduler))
+    before, totals = copy.deepcopy(rows), scheduler.ledger.totals()
+    sequence = scheduler.ledger.sequence
+    scheduler.succeed()
+    assert scheduler.ledger.totals() == totals
+    again = deliver(scheduler)
+    # The group that is gone and what is over is not told again.
+    assert [row["name"] for row in again["task_groups"]] == ["sum-1", "late-1"]
+    assert again["errors"] == []
+    assert again["sequence"] == sequence + 1
+    rows.apply(again)
+    assert rows.values() == before.values()
+    assert scheduler.ledger.totals() == totals
+    # From here on it is as if nothing had been.
+    scheduler.compute(scheduler.keys(third, state="waiting")[0])
+    scheduler.fail(scheduler.keys(*scheduler.submit("late-1"), state="waiting")[0])
+    rows.apply(deliver(scheduler))
+    after = scheduler.ledger.totals()
+    assert (after["tasks_succeeded"], after["errors"]) == (totals["tasks_succeeded"] + 1, 2)
+    assert len(rows.task_groups) == 3 and len(rows.computations) == 2
+
+
+def test_what_nobody_heard_counts_once_as_far_as_groups_tell(scheduler):
+    (kept, going) = scheduler.submit("kept-1", "going-1", tasks=2)
+    for key in scheduler.keys(kept, going):
+        scheduler.compute(key)
+    ids = {row["name"]: row["id"] for row in deliver(scheduler)["task_groups"]}
+    with scheduler.unheard():
+        (new, _, _) = scheduler.submit("new-1", "kept-1", "going-1", tasks=3)
+        for key in scheduler.keys(new, kept, going, state="waiting"):
+            scheduler.compute(key)
+        for key in scheduler.keys(going):
+            scheduler.forget(key)
+    told = deliver(scheduler)
+    rows = {row["name"]: row for row in told["task_groups"]}
+    assert {name: rows[name]["id"] for name in ids} == ids
+    assert "going-1" not in scheduler.task_groups
+    seconds = {name: row["durations"]["compute"] for name, row in rows.items()}
+    # Results that are forgotten may have been any, but their time is known.
+    assert {name: row["tasks_succeeded"] for name, row in rows.items()} == {
+        "kept-1": 5, "going-1": 2, "new-1": 3,
+    }  # fmt: skip
+    assert scheduler.ledger.totals()["compute_seconds"] == sum(seconds.values()) == 13.0
+    assert scheduler.ledger.totals()["tasks"] == 13
+    # The computation that came meanwhile is another one.
+    links = [row["task_group_ids"] for row in told["computations"]]
+    assert links == [[ids["kept-1"], ids["going-1"]], [rows["new-1"]["id"]]]
+    scheduler.succeed()
+    assert scheduler.ledger.totals()["tasks"] == 13
+
+
+def test_errors_are_told_once(scheduler):
+    keys = scheduler.keys(*scheduler.submit("f-1", tasks=4))
+    for key in scheduler.tasks:
+        scheduler.tasks[key].exception_blame = None
+    for key in keys[:2]:
+        scheduler.fail(key)
+        scheduler.tasks[key].exception = object()
+    assert len(deliver(scheduler)["errors"]) == 2
+    with scheduler.unheard():
+        scheduler.fail(keys[2])
+        # This one is the task of an earlier error, which was computed once more.
+        scheduler.transition(keys[1], "processing")
+        scheduler.fail(keys[1])
+        scheduler.tasks[keys[1]].exception = object()
+        for key in keys[1:3]:
+            scheduler.tasks[key].exception_text = "late"
+    sent = deliver(scheduler)["errors"]
+    assert sorted(row["key"] for row in sent) == sorted(map(str, keys[1:3]))
+    assert scheduler.ledger.totals()["errors"] == 4
+    scheduler.succeed()
+    assert deliver(scheduler)["errors"] == []
+
+
+def test_what_was_not_sent_is_sent_by_the_next_one(scheduler):
+    scheduler.finish(*scheduler.submit("a-1"))
+    under_way = report(scheduler)
+    scheduler.finish(*scheduler.submit("b-1"))
+    scheduler.fail(scheduler.keys(*scheduler.submit("c-1"))[0])
+    told = scheduler.succeed()
+    sent = deliver(scheduler)
+    assert [row["name"] for row in sent["task_groups"]] == ["a-1", "b-1", "c-1"]
+    assert len(sent["errors"]) == 1 and len(sent["computations"]) == 3
+    assert sent["sequence"] == under_way.sequence + 1
+    # What other settings have let pass may be what these are to keep.
+    stranger = Ledger(1, receipt=Receipt({"send_errors": False}))
+    stranger.inherit(told, has_same_settings=False)
+    stranger.adopt(scheduler)
+    stranger.read(scheduler.task_groups)
+    sent = message(stranger.build(PLENTY))
+    assert [row["name"] for row in sent["task_groups"]] == ["a-1", "b-1", "c-1"]
+    assert sent["errors"] == []
+
+
+def test_an_item_counts_once_whoever_sends_it(scheduler):
+    (group,) = scheduler.submit("a-1", tasks=2)
+    scheduler.compute(scheduler.keys(group)[0])
+
+    def send():
+        sent = report(scheduler)
+        for kind, taken in sent.items.items():
+            for record, body in taken:
+                of = scheduler.ledger.outboxes[kind].class_of(record)
+                scheduler.ledger.receipt.send(record, of, len(str(body)))
+        scheduler.ledger.acknowledge(sent, sent.sequence)
+        return scheduler.ledger.receipt.describe()["tasks"]
+
+    sent = send()
+    assert sent["sent"] == 2
+    scheduler.succeed()
+    assert send() == sent
+
+
+def test_what_is_told_is_plain(scheduler):
+    scheduler.fail(scheduler.keys(*scheduler.submit("a-1", "b-1", tasks=2))[0])
+    scheduler.read()
+    seen = []
+
+    def look(value):
+        seen.append(value)
+        if isinstance(value, dict):
+            for item in value.items():
+                look(item)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                look(item)
+        else:
+            plain = type(value).__module__ == "builtins" and not callable(value)
+            assert plain or value in (*scheduler.computations, *scheduler.task_groups.values())
+
+    look(scheduler.ledger.bequeath(scheduler))
+    assert len(seen) > 50
+
+
+def test_groups_that_were_told_and_are_gone_are_let_go_with_their_computation(scheduler):
+    for i in range(3):
+        scheduler.finish(*scheduler.submit(f"x-{i}"))
+        deliver(scheduler)
+    assert [group.name for group in scheduler.ledger.gone] == ["x-2"]
+    scheduler.succeed()
+    assert is_empty({**deliver(scheduler), "computations": []})
+    assert [group.name for group in scheduler.ledger.gone] == ["x-2"]
+    scheduler.submit("y-1")
+    assert not scheduler.ledger.gone
+
+
+def test_tasks_that_erred_and_are_forgotten_do_not_pile_up(scheduler, monkeypatch):
+    monkeypatch.setattr(ledger, "MOST_ERRING_TASKS", 10)
+    scheduler.succeed()
+    scheduler.ledger.context = SimpleNamespace(
+        scheduler=scheduler, sends=lambda kind: True, worker_id=lambda address: None
+    )
+    for _ in range(100):
+        (key,) = scheduler.keys(*scheduler.submit("f-1"))
+        scheduler.fail(key)
+        scheduler.forget(key)
+        assert len(scheduler.ledger._erring) <= 11
+
+
 @pytest.mark.parametrize("stimulus_id", ["task-erred-1700000000.5", None])
 def test_attempts_that_fail_and_are_tried_again_are_counted(scheduler, stimulus_id):
     group, other = scheduler.submit("f-1", "g-1", tasks=2)
@@ -696,14 +866,20 @@ STEPS = ["submit", "scatter", "silent", "fail", "retry", "blame", "forget", "for
 STEPS += ["compute"] * 4 + ["report"] * 3
 
 
-def simulate(seed, network, monkeypatch):
-    """The server's rows after a scheduler's life, and the ledger, with this network between."""
+def simulate(seed, network, monkeypatch, *, of_many=False):
+    """The server's rows after a scheduler's life, and the ledger, with this network between.
+
+    It is the ledger of one plugin, or that of the last of many.
+    """
+    fate = random.Random(seed)
     scheduler = Scheduler(seed)
     monkeypatch.setattr(ledger, "uuid7", scheduler.new_id)
     steps = random.Random(seed)
     sources, rows = [], Rows()
     for _ in range(150):
         step = steps.choice(STEPS)
+        if fate.random() < 0.1:
+            scheduler.succeed() if of_many else scheduler.read()
         if step == "report":
             scheduler.read()
             network(scheduler.ledger, rows)
@@ -762,3 +938,14 @@ def test_whatever_gets_lost_the_server_ends_with_the_same_rows(seed, monkeypatch
     assert len(network.seen) >= 4 and rows.task_groups and rows.computations
     succeeded = sum(row["tasks_succeeded"] for _, row in rows.task_groups.values())
     assert troubled.totals()["tasks_succeeded"] == succeeded
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_however_many_plugins_tell_it_the_rows_are_the_same(seed, monkeypatch):
+    expected, one = simulate(seed, perfect, monkeypatch)
+    network = Hazardous(seed)
+    rows, last = simulate(seed, network, monkeypatch, of_many=True)
+    for wire in network.late:
+        rows.apply(wire)
+    assert rows.values() == expected.values()
+    assert last.totals() == one.totals()

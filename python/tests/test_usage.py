@@ -2,12 +2,14 @@
 
 import itertools
 import math
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 from stand_ins import Scheduler
 
 from galvo.plugin.collector import Collectors, Context
+from galvo.plugin.ledger import Ledger
 from galvo.plugin.sections import LARGEST_LIMITS, Receipt
 from galvo.plugin.usage import DURATIONS, EXECUTE, NUMBERS, Usage
 
@@ -39,6 +41,18 @@ class Watched:
         self.usage = Usage(self.context)
         ledger.adopt(self.scheduler)
         return self
+
+    @contextmanager
+    def unheard(self):
+        """Another plugin comes afterwards, and goes on from what this one has told."""
+        self.scheduler.read()
+        self.usage.read(self.scheduler.clock)
+        told, self.usage = self.usage.bequeath(), None
+        with self.scheduler.unheard():
+            yield
+        context = Context(self.scheduler, {}, self.scheduler.ledger)
+        self.usage = Usage(context)
+        self.usage.inherit(told)
 
     def at(self, second):
         self.scheduler.clock = BEGIN + second
@@ -218,6 +232,58 @@ def test_what_was_done_before_the_plugin_came_is_of_no_hour():
     assert (row["tasks"], row["compute_seconds"], row["cpu_seconds"]) == (1, 2.0, 1.5)
     assert (row["errors"], row["tasks_erred"]) == (1, 1)
     assert watched.scheduler.ledger.totals()["errors"] == 2
+
+
+def test_what_is_done_before_the_first_report_is_of_its_hour():
+    watched = Watched()
+    scheduler = watched.scheduler
+    scheduler.plugin._ledger = None
+    (group,) = scheduler.submit("inc-1", tasks=5)
+    for key in scheduler.keys(group):
+        scheduler.compute(key)
+    scheduler.ledger = scheduler.plugin._ledger = Ledger(1, now=lambda: scheduler.clock)
+    watched.start()
+    scheduler.submit("inc-1", tasks=150)
+    for key in scheduler.keys(group, state="waiting"):
+        scheduler.compute(key, seconds=0.5)
+    (row,) = watched.rows().values()
+    assert (row["tasks"], row["compute_seconds"], row["bytes"]) == (150, 75.0, 1200)
+    assert row["functions"][0]["tasks"] == 150
+    assert scheduler.ledger.totals()["tasks_succeeded"] == 155
+
+
+def test_an_hour_goes_on_when_another_plugin_comes():
+    fine = ("execute", "inc", "thread-cpu", "seconds")
+    watched = Watched([(float(BEGIN), 0)], {fine: 5.0}).start()
+    scheduler = watched.scheduler
+    watched.at(0).add("a", threads=2, gib=4)
+    (group,) = scheduler.submit("inc-1", tasks=4)
+    first, second, third, fourth = scheduler.keys(group)
+    scheduler.compute(first, seconds=2.0)
+    scheduler.fail(second)
+    watched.metrics[fine] = 7.0
+    before = watched.at(3600 + 100).rows()
+    totals = scheduler.ledger.totals()
+    with watched.unheard():
+        pass
+    # What is told of the present hour is what was told, and of the one before nothing.
+    assert watched.rows() == {1: before[1]}
+    assert scheduler.ledger.totals() == totals
+    with watched.unheard():
+        watched.at(3600 + 110).add("b", threads=1, gib=4)
+        scheduler.compute(third, seconds=10.0)
+        watched.metrics[fine] = 8.0
+    scheduler.compute(fourth, seconds=20.0)
+    watched.at(3600 + 200)
+    row = watched.rows()[1]
+    hour = {name: row[name] - before[1].get(name, 0) for name in ("tasks", "compute_seconds")}
+    assert hour == {"tasks": 2, "compute_seconds": 30.0}
+    assert (row["tasks_erred"], row["errors"], row["cpu_seconds"]) == (1, 1, 3.0)
+    # Of threads Dask knows the times; of workers, who was there when somebody looked.
+    assert row["thread_seconds"] == 2 * 110 + 3 * 90
+    assert row["workers"] == 1 and row["worker_seconds"] == pytest.approx(120 + 2 * 80)
+    watched.usage.resend()
+    assert set(watched.rows()) >= {0, 1}
 
 
 FINE = {

@@ -416,6 +416,32 @@ def test_environments_are_bounded():
     assert len(there.collector._environments) == 200
 
 
+def test_another_plugin_knows_who_was_there_before_it():
+    staying, leaving = make_worker(1, server_id=None), make_worker(2)
+    there = StandIn(staying, leaving)
+    there.scheduler.clients = {"Client-1": SimpleNamespace(versions=VERSIONS)}
+    there.scheduler.client_comms = {"Client-1": None}
+    there.collector.client_added("Client-1")
+    before = there.read(1)
+    told = there.collector.bequeath()
+    del there.scheduler.workers[leaving.address]
+    there.scheduler.client_comms = {"Client-2": None}
+    there.ledger = Ledger(1, now=lambda: there.clock)
+    there.context = Context(there.scheduler, {"interval_seconds": 0.5}, there.ledger)
+    there.collector = Workers(there.context)
+    there.collector.inherit(told)
+    asyncio.run(there.collector.start())
+    items = there.read(10)
+    rows = {row["id"]: row for row in items["workers"]}
+    assert set(rows) == {row["id"] for row in before["workers"]}
+    ends = {row["name"]: (row["started_at"], row["end"]) for row in rows.values()}
+    assert ends == {"1": (1_700_000_000.0, None), "2": (1_700_000_000.0, "unknown")}
+    clients = {row["id"]: row["disconnected_at"] for row in items["clients"]}
+    assert clients == {"Client-1": 1_700_000_001.0, "Client-2": None}
+    environments = {row["environment_id"] for row in items["clients"] if row["id"] == "Client-1"}
+    assert environments == {before["clients"][0]["environment_id"]}
+
+
 def test_clients_come_and_go():
     there = StandIn()
     there.scheduler.clients = {"Client-1": SimpleNamespace(versions=VERSIONS)}

@@ -1,7 +1,16 @@
 """Outcomes that Dask itself tells only in part."""
 
 import pytest
-from accounts import ERRORS, assert_agreement, assert_galvo_says, dask_says, everything, moment
+from accounts import (
+    ERRORS,
+    assert_agreement,
+    assert_galvo_says,
+    cluster,
+    cluster_id,
+    dask_says,
+    everything,
+    moment,
+)
 from conftest import settings_for
 from processes import wait_until
 
@@ -119,6 +128,72 @@ def test_registration_when_there_are_results(galvo, python, start_cluster):
     client.call("run", workload="squares", first=0, count=4)
     client.call("register_with_galvo")
     assert_agreement(galvo, client.call("dask_report"))
+
+
+COUNTS = """
+query ($id: ID!) { cluster(id: $id) {
+  totals { tasks tasksSucceeded tasksErred errors workers computeSeconds }
+  usage { tasks tasksErred errors workers computeSeconds }
+  errors(first: 100) { totalCount }
+  taskGroups(first: 100) { nodes { name tasks tasksSucceeded tasksErred } }
+  computations(first: 100) { nodes { daskId state taskGroups(first: 100) { nodes { name } } } }
+  functions { prefix tasks tasksErred computeSeconds }
+  spans(first: 100) { nodes { totals { tasks } } }
+} }
+"""
+
+
+def test_registering_again_goes_on(galvo, python, start_cluster):
+    """Nothing that was told is lost or doubled, and what nobody heard counts once."""
+    client = start_cluster(python).client(settings=settings_for(galvo.address, galvo.token))
+
+    def counts():
+        # Two reports later all is told.
+        report = client.call("dask_report")
+        for _ in range(2):
+            since = told(galvo, report)
+            wait_until(lambda since=since: told(galvo, report) > since, "the next report arrives")
+        return galvo.query(COUNTS, id=cluster_id(galvo, report["scheduler_id"]))["cluster"]
+
+    def sums(counts):
+        names = ("tasks", "tasksErred", "errors", "workers")
+        tasks = {}  # of all groups of a name, as Dask may have forgotten one in between
+        for group in counts["taskGroups"]["nodes"]:
+            tasks[group["name"]] = tasks.get(group["name"], 0) + group["tasks"]
+        return [counts["usage"][name] for name in names], tasks
+
+    client.call("register_with_galvo")
+    client.call("run", workload="squares", first=0, count=8)
+    client.call("run", workload="failures", first=0, count=3)
+    client.call("run", workload="failure", reading=3, stations=0)
+    client.call("wait_for_held")
+    before = counts()
+    assert sums(before) == ([8, 4, 4, 2], {"fail": 4, "square": 8})
+    client.call("unregister_galvo")
+    client.call("register_with_galvo")
+    assert counts() == before
+    client.call("run", workload="squares", first=8, count=5)
+    after = counts()
+    assert sums(after) == ([13, 4, 4, 2], {"fail": 4, "square": 13})
+    client.call("unregister_galvo")
+    client.call("run", workload="squares", first=13, count=4)
+    client.call("run", workload="failure", reading=4, stations=0)
+    client.call("wait_for_held")
+    client.call("register_with_galvo")
+    last = counts()
+    assert sums(last) == ([17, 5, 5, 2], {"fail": 5, "square": 17})
+    assert [last["totals"][name] for name in ("tasksSucceeded", "errors")] == [17, 5]
+    assert last["errors"]["totalCount"] == 5
+    seconds = last["usage"]["computeSeconds"]
+    assert seconds == pytest.approx(last["totals"]["computeSeconds"], abs=1e-5)
+    computations = client.call("dask_report")["computations"]
+    of_galvo = [node["daskId"] for node in last["computations"]["nodes"]]
+    assert sorted(of_galvo) == sorted(computation["id"] for computation in computations)
+
+
+def told(galvo, report):
+    found = cluster(galvo, report["scheduler_id"])
+    return found["lastSeenAt"] if found else ""
 
 
 def test_blame_for_an_earlier_error(galvo, python, start_cluster):

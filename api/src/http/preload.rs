@@ -20,6 +20,7 @@ const MODULES: &[(&str, &str)] = &modules![
     "errors",
     "events",
     "idleness",
+    "inheritance",
     "ledger",
     "logs",
     "profiles",

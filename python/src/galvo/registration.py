@@ -27,7 +27,8 @@ def register(
     """Report what the scheduler of this client does to a Galvo server, until the scheduler closes.
 
     Registering once more changes nothing, not even the settings: for other settings, first call
-    ``client.unregister_scheduler_plugin("galvo")``.
+    ``client.unregister_scheduler_plugin("galvo")``. With the same server and account, reporting
+    then goes on where it ended.
 
     Parameters
     ----------

@@ -29,6 +29,12 @@ class Commands:
 
         galvo.register()
 
+    def unregister_galvo(self):
+        # Not all releases of Dask offer it to clients.
+        self.client.run_on_scheduler(
+            lambda dask_scheduler: dask_scheduler.remove_plugin(name="galvo")
+        )
+
     def register_with_coiled(self):
         import coiled.analytics
 

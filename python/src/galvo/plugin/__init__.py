@@ -9,6 +9,7 @@ how they travel.
 ``telemetry`` receives Dask's hooks. A ``Ledger`` keeps what has happened to tasks, and collectors
 watch the other sides of the scheduler; both put what there is to tell into the outboxes of the
 ``sections`` of a report. A ``Courier`` takes reports to the server, and says which of them arrived.
+A plugin that leaves a scheduler tells the next one what it needs to go on, see ``inheritance``.
 """
 
 from .collector import Collector, Context

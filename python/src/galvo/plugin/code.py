@@ -56,6 +56,15 @@ class Snippets(Collector):
         self.context.outboxes["code"].enforce_bounds()
         return [stack for stack in described if stack]
 
+    def bequeath(self) -> List[int]:
+        return list(self._withheld)
+
+    def inherit(self, told: Any) -> None:
+        self._withheld = dict.fromkeys(told)
+
+    def records(self) -> Iterable[Record]:
+        return self._by_hash.values()
+
     def resend(self) -> None:
         if self.context.sends("code"):
             for record in self._by_hash.values():

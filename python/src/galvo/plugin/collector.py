@@ -1,10 +1,10 @@
 """What watches a scheduler: the base of all collectors, what they share, and their guard."""
 
 import logging
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 from .ledger import Ledger
-from .sections import Outbox
+from .sections import Outbox, Record
 
 logger = logging.getLogger("distributed.galvo")
 
@@ -96,6 +96,18 @@ class Collector:
     def close(self) -> None:
         pass
 
+    # Where another plugin comes to the same scheduler after this one, see ``inheritance``.
+
+    def bequeath(self) -> Any:
+        """What the next one of its kind needs to go on; None where it needs nothing."""
+
+    def inherit(self, told: Any) -> None:
+        """Goes on from what was bequeathed, before it is started."""
+
+    def records(self) -> Iterable[Record]:
+        """Those that the next one makes again."""
+        return ()
+
 
 class Collectors:
     """Calls all collectors, and lets none of them disturb the others or the scheduler."""
@@ -130,6 +142,24 @@ class Collectors:
 
     def __iter__(self) -> Iterator[Collector]:
         return iter(self._collectors)
+
+    def bequeath(self) -> Dict[str, Any]:
+        """What each of them has to tell, by name; nothing of one that cannot."""
+        told = {}
+        for collector in self._collectors:
+            name = type(collector).__name__
+            try:
+                told[name] = collector.bequeath()
+            except Exception:
+                self._mishap(name, "asked for what it knows")
+        return {name: own for name, own in told.items() if own is not None}
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        """Raises what goes wrong, since then all have to begin anew."""
+        for collector in self._collectors:
+            own = told.get(type(collector).__name__)
+            if own is not None:
+                collector.inherit(own)
 
     def call(self, method: str, *arguments: Any) -> None:
         """Calls this method of each collector."""

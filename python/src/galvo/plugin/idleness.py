@@ -1,6 +1,6 @@
 """Since when a scheduler has had nothing to do, and when that is too long."""
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 from .values import moment
 
@@ -65,6 +65,24 @@ class Idleness:
         if self._since is None or self._timeout is None or self._is_kept():
             return False
         return now - self._since > self._timeout
+
+    def bequeath(self) -> Dict[str, Any]:
+        return {
+            "since": self._since,
+            "transitions": self._transitions,
+            "kept_until": self._kept_until,
+        }
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        if told["transitions"] == self._transitions:  # nothing has happened in between
+            self._since = told["since"]
+        self._kept_until = float(told["kept_until"])
+        self._limit()
+
+    def close(self) -> None:
+        """The timeout goes with the settings that it is from, unless others have set it since."""
+        if self._ours is not None and self._scheduler.idle_timeout == self._ours:
+            self._scheduler.idle_timeout = self._theirs
 
     def _is_kept(self) -> bool:
         return self._now() < self._kept_until

@@ -5,7 +5,8 @@ import operator
 import re
 from collections import deque
 from itertools import islice
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from types import SimpleNamespace
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from distributed.metrics import time
 
@@ -32,22 +33,33 @@ SPANS_PER_COMPUTATION = 100
 MOST_RETRIED_TASKS = 10_000
 # Tasks, succeeded, erred, compute and transfer seconds, bytes, retries.
 NOTHING: Tuple[Any, ...] = (0, 0, 0, 0.0, 0.0, 0, 0)
+# Erred tasks that are known to have been told, before those that erred no more are let go.
+MOST_ERRING_TASKS = 10_000
+# Of what waits to be sent, what is described anew in any case, and what is if it is met again.
+MADE_ANEW = ("spans", "fine_metrics")
+MADE_AGAIN = ("environments", "clients", "thread_history", "code")
+# What may wait for a plugin with other settings: it holds no texts that these could keep back.
+FREE_OF_TEXTS = ("basic", "tasks")
 # Groups looked at per report although no hook mentioned them: data scattered by a client and
 # sizes that a worker corrects change a group without a transition.
 SWEPT_GROUPS = 1000
+
+
+# Of a group's record, what its TaskGroup does not tell.
+BEQUEATHED = ("first_seen_at", "succeeded", "erred", "blamed", "retried", "counted")
 
 
 class GroupRecord(Record):
     """One TaskGroup object. Names recur, objects do not, so each object has an id of its own."""
 
     __slots__ = (
-        "_looked", "_span_id", "adopted", "blamed", "computation", "counted", "dependencies",
+        "_looked", "_span_id", "blamed", "computation", "counted", "dependencies",
         "dependencies_seen", "erred", "first_seen_at", "group", "name", "prefix", "retried", "stop",
         "succeeded",
     )  # fmt: skip
 
-    def __init__(self, group: Any, now: float):
-        super().__init__(uuid7())
+    def __init__(self, group: Any, now: float, id: Optional[str] = None):
+        super().__init__(uuid7() if id is None else id)
         self.group: Any = group  # None once Dask has forgotten all of its tasks
         self.stop = 0.0
         self.name = cut(group.name, NAME_LENGTH)
@@ -60,10 +72,24 @@ class GroupRecord(Record):
         self.erred = 0
         self.blamed = 0
         self.retried = 0
-        self.adopted = False  # whether what it did so far was before the plugin came
         self._span_id: Optional[str] = None
         self._looked: Any = None
         self.counted = NOTHING  # its part in the ledger's totals
+
+    def bequeath(self) -> Dict[str, Any]:
+        told = {name: getattr(self, name) for name in ("id", *BEQUEATHED)}
+        told["in_memory"] = self.group.states.get("memory", 0)
+        told["dependencies"] = list(self.dependencies)
+        told["computation_id"] = None if self.computation is None else self.computation.id
+        return told
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        for name in BEQUEATHED:
+            setattr(self, name, told[name])
+        self.counted = _sums(told["counted"])
+        # Of what was done while nobody listened, this is what can be seen.
+        self.succeeded += max(0, self.group.states.get("memory", 0) - told["in_memory"])
+        self.dependencies = dict.fromkeys(told["dependencies"])
 
     def span_id(self) -> Optional[str]:
         if self._span_id is None and self.group is not None:
@@ -139,6 +165,22 @@ class ComputationRecord(Record):
         self.cut_short = False  # whether a task was given up before it was done
         self.is_latest = True
 
+    def bequeath(self) -> Dict[str, Any]:
+        return {
+            "group_ids": list(self.group_ids),
+            "groups": [record.group for record in self.groups if record.group is not None],
+            "span_ids": list(self.span_ids),
+            "stop": self.stop or (self.body or {}).get("stopped_at") or 0.0,
+            "erred": self.erred,
+            "cut_short": self.cut_short,
+        }
+
+    def inherit(self, told: Mapping[str, Any], groups: Mapping[Any, GroupRecord]) -> None:
+        self.group_ids.extend(told["group_ids"])
+        self.groups = {groups[group]: None for group in told["groups"] if group in groups}
+        self.span_ids = dict.fromkeys(told["span_ids"])
+        self.stop, self.erred, self.cut_short = told["stop"], told["erred"], told["cut_short"]
+
     def link(self, record: GroupRecord) -> None:
         record.computation = self
         if record not in self.groups:
@@ -198,6 +240,8 @@ class Ledger:
         self.base: Optional[int] = None
         self.groups: Dict[Any, GroupRecord] = {}  # by TaskGroup object
         self.computations: Dict[str, ComputationRecord] = {}  # those that may still change
+        # TaskGroups that Dask has forgotten, but still has in computations that are not over.
+        self.gone: Set[Any] = set()
         self.touched: Dict[GroupRecord, None] = {}  # to be read before the next report
         self.outboxes = {
             kind: Outbox(section.most_unsent, section.data_class, self.receipt)
@@ -211,6 +255,11 @@ class Ledger:
         self.undone: Dict[Any, ComputationRecord] = {}
         self._totals = NOTHING
         self.error_count = self.adopted_error_count = 0
+        # Keys of tasks that were told to have erred, and may have been forgotten since.
+        self._erring: Dict[Any, None] = {}
+        self._most_erring = MOST_ERRING_TASKS
+        self._told: Optional[Mapping[str, Any]] = None  # by a plugin before
+        self._under_way: Optional[Report] = None
         self._unread_code = 0
         self._groups_when_read = 0
         self._round: Iterator[GroupRecord] = iter(())
@@ -245,18 +294,39 @@ class Ledger:
 
     def adopt(self, scheduler: Any) -> None:
         """Records what there is already. Of tasks released before now no outcome is known."""
+        told, self._told = self._told or {}, None
+        over, erring = set(told.get("over", ())), told.get("erring", {})
         for computation in list(scheduler.computations):
-            known = self.graph(computation, computation.groups)
-            known.erred = any(group.states.get("erred") for group in computation.groups)
+            if str(computation.id) not in over:
+                known = self.graph(computation, self._unlinked(computation))
+                erred = any(group.states.get("erred") for group in computation.groups)
+                known.erred = known.erred or erred
         groups = [self.group(group) for group in scheduler.task_groups.values()]
-        for record in self.groups.values():
-            record.adopted = True
         if any(record.group.states.get("erred") for record in groups):
             times = {task.key: task.timestamp for task in getattr(scheduler, "erred_tasks", ())}
             for ts in scheduler.tasks.values():
-                if ts.state == "erred":
+                if ts.state != "erred":
+                    continue
+                if ts.key in erring and erring[ts.key] is _exception(ts):
+                    self._erring[ts.key] = None
+                else:
                     self._adopt_error(ts, times.get(ts.key))
-        self.adopted_error_count = self.error_count
+        if not told:
+            # What was done before nobody told, so it is of no hour; what is done from here on is.
+            self.adopted_error_count = self.error_count
+            for record in self.groups.values():
+                self._count(record, record.describe())
+
+    def _unlinked(self, computation: Any) -> List[Any]:
+        """The TaskGroups of a Computation that it was not told to have."""
+        known = self.computations.get(str(computation.id))
+        told = set(known.group_ids) if known is not None else ()
+        return [
+            group
+            for group in computation.groups
+            if group not in self.gone
+            and (group not in self.groups or self.groups[group].id not in told)
+        ]
 
     def _adopt_error(self, ts: Any, at: Optional[float]) -> None:
         """A task that is still "erred", as its transition would have told it."""
@@ -277,6 +347,7 @@ class Ledger:
         if computation is not None:
             computation.erred = True
             computation.stop = max(computation.stop, now)
+        self._remember_erred(key)
         retries = self.retried.pop(key, 0)
         if kwargs.get("cause") is None and not kwargs.get("exception_text"):
             record.blamed += 1
@@ -302,6 +373,12 @@ class Ledger:
         error.characters = len(body["message"]) + len(body["traceback"]) + len(body["key"])
         self.outboxes["errors"].add(error)
         self.outboxes["errors"].enforce_bounds()
+
+    def _remember_erred(self, key: Any) -> None:
+        self._erring[key] = None
+        if len(self._erring) > self._most_erring and self.context is not None:
+            self._erring = dict.fromkeys(_still_erred(self._erring, self.context.scheduler))
+            self._most_erring = max(MOST_ERRING_TASKS, 2 * len(self._erring))
 
     def processing(self, key: Any, retries_left: int) -> None:
         """A task that may be retried is being processed, and Dask does not tell why it ends."""
@@ -371,6 +448,8 @@ class Ledger:
                 self._add_to_totals(record, body)
                 self.outboxes["task_groups"].add(record)
             if live.get(record.group.name) is not record.group:
+                if any(record.group in c.computation.groups for c in self.computations.values()):
+                    self.gone.add(record.group)
                 del self.groups[record.group]
                 record.stop, record.group, record.settled = record.group.stop, None, True
         self._groups_when_read = len(self.groups)
@@ -388,7 +467,7 @@ class Ledger:
     def build(self, limits: Mapping[str, int]) -> Report:
         """Takes the oldest of what is unsent out, as the report to send now."""
         self.sequence += 1
-        report = Report(self.sequence, self.base)
+        report = self._under_way = Report(self.sequence, self.base)
         free = MOST_REPORT_CHARACTERS
         for kind, outbox in self.outboxes.items():
             # Where too much is waiting, one item of each kind goes in any case.
@@ -406,10 +485,11 @@ class Ledger:
             # The server keeps the newest, so what it numbers as old has changed nothing there.
             self.sequence = max(self.sequence, acknowledged)
             self.give_back(report)
-        self.base = acknowledged
+        self.base, self._under_way = acknowledged, None
 
     def give_back(self, report: Report) -> None:
         """The report is not known to have arrived: its items are the oldest unsent ones again."""
+        self._under_way = None
         for kind, taken in report.items.items():
             self.outboxes[kind].give_back(taken)
 
@@ -443,6 +523,83 @@ class Ledger:
                 if record.body is not None:
                     self.outboxes[kind].add(record)
 
+    # What is told to a plugin that comes after this one.
+
+    def bequeath(self, scheduler: Any, records: Iterable[Record] = ()) -> Dict[str, Any]:
+        """Plain values, and objects of Dask's. The rest of the records are made again."""
+        if self._under_way is not None:
+            self.give_back(self._under_way)
+        living = [*self.groups.values(), *self.computations.values(), *records]
+        tasks = scheduler.tasks
+        return {
+            "sequence": self.sequence,
+            "base": self.base,
+            "totals": self._totals,
+            "error_count": self.error_count,
+            "adopted_error_count": self.adopted_error_count,
+            "groups": {group: record.bequeath() for group, record in self.groups.items()},
+            "gone": list(self.gone),
+            "computations": [(c.computation, c.bequeath()) for c in self.computations.values()],
+            "over": self._over(scheduler),
+            "erring": {
+                key: _exception(tasks[key]) for key in _still_erred(self._erring, scheduler)
+            },
+            "retried": dict(self.retried),
+            "retries_left": dict(self._retries_left),
+            "unsent": {
+                kind: outbox.bequeath()
+                for kind, outbox in self.outboxes.items()
+                if kind not in MADE_ANEW
+            },
+            "dropped": {kind: outbox.dropped for kind, outbox in self.outboxes.items()},
+            "receipt": self.receipt.bequeath(living),
+        }
+
+    def _over(self, scheduler: Any) -> List[str]:
+        """Which of Dask's computations were told to be over: earlier ones that are not kept."""
+        ids = [str(computation.id) for computation in scheduler.computations]
+        latest = next((c.id for c in self.computations.values() if c.is_latest), None)
+        # Those behind the latest one have come while nobody listened.
+        known = ids[: ids.index(latest)] if latest in ids else []
+        return [id_ for id_ in known if id_ not in self.computations]
+
+    def inherit(self, told: Mapping[str, Any], has_same_settings: bool = True) -> None:
+        """Goes on from what was bequeathed; to be called before ``adopt``."""
+        self.sequence, self.base = max(self.sequence, told["sequence"]), told["base"]
+        self._totals = _sums(told["totals"])
+        self.error_count = told["error_count"]
+        self.adopted_error_count = told["adopted_error_count"]
+        self.retried, self._retries_left = dict(told["retried"]), dict(told["retries_left"])
+        self.gone = set(told["gone"])
+        self.receipt.inherit(told["receipt"])
+        for group, own in told["groups"].items():
+            record = self.groups[group] = GroupRecord(group, self.now(), own["id"])
+            record.inherit(own)
+            self.touched[record] = None
+        for computation, own in told["computations"]:
+            for earlier in self.computations.values():
+                earlier.is_latest = False
+            known = ComputationRecord(computation)
+            known.inherit(own, self.groups)
+            self.computations[known.id] = known
+        past: Dict[str, ComputationRecord] = {}
+        for group, own in told["groups"].items():
+            id_ = own["computation_id"]
+            if id_ is not None:
+                known = self.computations.get(id_) or past.setdefault(id_, _past_computation(id_))
+                self.groups[group].computation = known
+        self._inherit_unsent(told, has_same_settings)
+        self._told = told
+
+    def _inherit_unsent(self, told: Mapping[str, Any], has_same_settings: bool) -> None:
+        for kind, outbox in self.outboxes.items():
+            outbox.dropped += told["dropped"].get(kind, 0)
+            items = told["unsent"].get(kind, ())
+            if has_same_settings or outbox.data_class in FREE_OF_TEXTS:
+                if kind == "computations" and not self.receipt.sends("code"):
+                    items = [(id_, {**body, "code": []}, *rest) for id_, body, *rest in items]
+                outbox.inherit(items, kind in MADE_AGAIN)
+
     def totals(self) -> Dict[str, Any]:
         """Sums over all groups ever seen, as they were when they were last read."""
         tasks, succeeded, erred, compute, transfer, nbytes, _ = self._totals
@@ -468,6 +625,12 @@ class Ledger:
                     record.dependencies[known.id] = None
 
     def _add_to_totals(self, record: GroupRecord, body: Mapping[str, Any]) -> None:
+        added = self._count(record, body)
+        if self.on_growth is not None and any(added):
+            self.on_growth(record.prefix, added)
+
+    def _count(self, record: GroupRecord, body: Mapping[str, Any]) -> Tuple[Any, ...]:
+        """Adds to the totals; returns by how much they have grown."""
         # Only what a group has more than ever before is added, so that totals never fall.
         durations = body["durations"]
         values = (
@@ -478,9 +641,7 @@ class Ledger:
         highest: Any = tuple(map(max, values, record.counted))
         added = tuple(map(operator.sub, highest, record.counted))
         self._totals, record.counted = tuple(map(operator.add, self._totals, added)), highest
-        if self.on_growth is not None and any(added) and not record.adopted:
-            self.on_growth(record.prefix, added)
-        record.adopted = False
+        return added
 
     def _read_computation(
         self, computation: ComputationRecord, closed_at: Optional[float] = None
@@ -498,8 +659,33 @@ class Ledger:
             self.outboxes["computations"].add(computation)
         if not computation.is_latest and body["state"] != "running":
             del self.computations[computation.id]
+            self.gone.difference_update(computation.computation.groups)
             computation.settled, computation.computation = True, None
             computation.groups.clear()
+
+
+def _sums(values: Any) -> Tuple[Any, ...]:
+    if len(values) != len(NOTHING):
+        raise ValueError("sums of something else")
+    return tuple(map(operator.add, NOTHING, values))
+
+
+def _past_computation(id_: str) -> ComputationRecord:
+    """One that is over, as which errors still name it."""
+    past = ComputationRecord(SimpleNamespace(id=id_, start=0.0))
+    past.settled, past.computation, past.is_latest = True, None, False
+    return past
+
+
+def _exception(ts: Any) -> Any:
+    """Tells one error of a task from the next one."""
+    blamed = getattr(ts, "exception_blame", None) or ts
+    return getattr(blamed, "exception", None)
+
+
+def _still_erred(keys: Iterable[Any], scheduler: Any) -> List[Any]:
+    tasks = scheduler.tasks
+    return [key for key in keys if key in tasks and tasks[key].state == "erred"]
 
 
 def _forget_oldest(remembered: Dict[Any, int]) -> None:

@@ -49,6 +49,13 @@ class Profiles(Collector):
             self._under_way = asyncio.ensure_future(self._take(since, until))
             self._under_way.add_done_callback(self._taken)
 
+    def bequeath(self) -> Optional[float]:
+        # A window that is being taken is lost, and none begins before it ends.
+        return self._since
+
+    def inherit(self, told: float) -> None:
+        self._since = float(told)
+
     def close(self) -> None:
         if self._under_way is not None:
             self._under_way.cancel()

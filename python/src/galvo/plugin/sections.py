@@ -68,6 +68,8 @@ class Receipt:
         self._sent = dict.fromkeys(DATA_CLASSES, 0)
         self._characters = dict.fromkeys(DATA_CLASSES, 0)
         self._withheld = dict.fromkeys(DATA_CLASSES, 0)
+        # Items of a plugin before: how large they were sent, and whether they were kept back.
+        self._earlier: Dict[Tuple[str, str], Tuple[int, bool]] = {}
         self._lock = threading.Lock()  # reports are written outside of the event loop
 
     def sends(self, data_class: str) -> bool:
@@ -96,6 +98,40 @@ class Receipt:
             if more > 0:
                 self._characters[data_class] += more
                 record.sent_characters = characters
+
+    def recall(self, record: "Record") -> None:
+        """An item counts once, also when a plugin before has sent it or kept it back."""
+        if self._earlier:
+            earlier = self._earlier.pop((type(record).__name__, record.id), None)
+            if earlier is not None:
+                record.sent_characters, record.withheld = earlier
+
+    def bequeath(self, records: Iterable["Record"]) -> Dict[str, Any]:
+        """What was counted so far; of these records also which of them were."""
+        items = dict(self._earlier)
+        for record in records:
+            if record.sent_characters or record.withheld:
+                key = (type(record).__name__, record.id)
+                items[key] = (record.sent_characters, record.withheld)
+        with self._lock:
+            return {
+                "accepted": None if self._accepted is None else sorted(self._accepted),
+                "sent": dict(self._sent),
+                "characters": dict(self._characters),
+                "withheld": dict(self._withheld),
+                "items": items,
+            }
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        if told["accepted"] is not None:
+            self._accepted = frozenset(told["accepted"])
+        for mine, name in (
+            (self._sent, "sent"),
+            (self._characters, "characters"),
+            (self._withheld, "withheld"),
+        ):
+            mine.update((kind, int(n)) for kind, n in told[name].items() if kind in mine)
+        self._earlier = dict(told["items"])
 
     def describe(self) -> Dict[str, Dict[str, int]]:
         return {
@@ -136,9 +172,13 @@ class Outbox:
         self.records: Dict[Record, None] = {}
         self.characters = 0
         self.dropped = 0
+        self._inherited: Dict[str, Record] = {}  # those that may be made again
         self._receipt = Receipt() if receipt is None else receipt
 
     def add(self, record: Record) -> None:
+        self._receipt.recall(record)
+        if self._inherited:
+            self._supersede(record)
         if record.given_up or record in self.records or self._withholds(record):
             return
         self.records[record] = None
@@ -172,6 +212,35 @@ class Outbox:
             self.dropped += 1
             if record in self.records:
                 self._remove(record)
+
+    def bequeath(self) -> List[Tuple[Any, ...]]:
+        """What waits here and can change no more; of the rest the newest is read again."""
+        return [
+            (r.id, r.body, r.data_class, r.characters, r.sent_characters, r.withheld)
+            for r in self.records
+            if r.settled and r.body is not None
+        ]
+
+    def inherit(self, told: Iterable[Tuple[Any, ...]], made_again: bool = False) -> None:
+        for id, body, data_class, characters, sent_characters, withheld in told:
+            record = Record(id, dict(body), settled=True)
+            record.data_class, record.characters = data_class, characters
+            record.sent_characters, record.withheld = sent_characters, withheld
+            self.add(record)
+            if made_again:
+                self._inherited[id] = record
+        self.enforce_bounds()
+
+    def _supersede(self, record: Record) -> None:
+        """One that was inherited is not sent beside the one that was made in its place."""
+        earlier = self._inherited.get(record.id)
+        if earlier is None or earlier is record:
+            return
+        del self._inherited[record.id]
+        earlier.given_up = True
+        record.sent_characters, record.withheld = earlier.sent_characters, earlier.withheld
+        if earlier in self.records:
+            self._remove(earlier)
 
     def enforce_bounds(self) -> None:
         """Drops the oldest that can change no more. Dask itself remembers all the others."""

@@ -145,6 +145,12 @@ class Spans(Collector):
                 metrics.add(record)
         metrics.enforce_bounds()
 
+    def records(self) -> Iterable[Record]:
+        for record in self._records.values():
+            yield record
+            yield record.metrics
+        yield self._rest
+
     def _read_spans(self, spans: Dict[str, Any], now: float, closing: bool) -> None:
         known = len(self._records)
         for id_, span in islice(spans.items(), known, None if closing else known + NEW_SPANS):

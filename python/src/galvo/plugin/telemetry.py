@@ -6,7 +6,8 @@ import math
 import re
 import sys
 from inspect import signature
-from typing import Any, Dict, Mapping, Optional, Tuple
+from itertools import chain
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from distributed import Client
 from distributed.comm import get_address_host
@@ -21,6 +22,7 @@ from .collector import Collectors, Context
 from .courier import LONGEST_FAREWELL, LONGEST_PAUSE, Courier
 from .events import Events
 from .idleness import Idleness
+from .inheritance import announce, claim, destination, leave, renounce
 from .ledger import Ledger
 from .logs import Logs
 from .profiles import Profiles
@@ -40,6 +42,8 @@ COLLECTORS = (Workers, Samples, Snippets, Spans, Profiles, Events, Logs, Usage)
 TICK_MILLISECONDS = 250
 # A plugin must not hold up the scheduler that starts it. Collectors go on in the background.
 START_SECONDS = 0.5
+# The settings that keep something from being sent.
+PRIVATE = ("send_code", "send_errors", "send_profiles", "send_logs", "events_allow")
 STOP_REASON = "requested through Galvo"
 IDLE_REASON = "idle-timeout-exceeded"  # in the words of newer releases of Dask
 
@@ -196,22 +200,80 @@ class CoiledTelemetry(SchedulerPlugin):
         if problem is not None:
             logger.warning("Galvo reports nothing: %s", problem)
             return
-        ledger = Ledger(int(time() * 1000), receipt=Receipt(self._settings))
-        context = Context(self._scheduler, self._settings, ledger)
-        self._collectors = Collectors.made(COLLECTORS, context)
-        self._tell_client(context)
-        ledger.adopt(self._scheduler)
-        self._workforce = Workforce(self._scheduler)
-        self._idleness = Idleness(
-            self._scheduler, self._settings.get("idle_timeout_seconds"), context.now
-        )
+        told = claim(self._scheduler, self._settings)
+        idle_timeout = self._settings.get("idle_timeout_seconds")
+        self._idleness = Idleness(self._scheduler, idle_timeout, time)
+        try:
+            ledger = self._set_up(told)
+        except Exception:
+            if told is None:
+                raise
+            logger.warning("Galvo could not go on from what was told before", exc_info=True)
+            ledger = self._set_up(None)
         self._courier = Courier(
             self._settings, ledger, self._scheduler, self._describe_cluster, self._collectors
         )
         self._ledger = ledger
         self._timer = PeriodicCallback(self._tick, TICK_MILLISECONDS)
         self._timer.start()
+        announce(self._scheduler, self._relieve)
         logger.info("Galvo reports to %s", self._settings["server"])
+
+    def _set_up(self, told: Optional[Mapping[str, Any]]) -> Ledger:
+        """Makes what keeps and watches, going on from what a plugin before has told, if any."""
+        ledger = Ledger(int(time() * 1000), receipt=Receipt(self._settings))
+        context = Context(self._scheduler, self._settings, ledger)
+        self._collectors = Collectors.made(COLLECTORS, context)
+        self._workforce = Workforce(self._scheduler)
+        if told is not None:
+            ledger.inherit(told["ledger"], told["private"] == self._private())
+            self._collectors.inherit(told["collectors"])
+            self._workforce.inherit(told["workforce"])
+            self._idleness.inherit(told["idleness"])
+            self._cluster_name = told["cluster_name"]
+        self._tell_client(context)
+        ledger.adopt(self._scheduler)
+        return ledger
+
+    def _private(self) -> List[Any]:
+        """What these settings keep here."""
+        return [self._settings.get(name) for name in PRIVATE]
+
+    def _relieve(self, by: str) -> None:
+        """Another plugin begins to report there; it may be about to take this one's place."""
+        if by == destination(self._settings) or not self._is_registered():
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Ends, and leaves on the scheduler what a plugin that comes later needs to go on."""
+        told = None
+        try:
+            told = self._bequeath()
+            self._idleness.close()
+        except Exception:
+            logger.warning("Galvo could not tell what it knows", exc_info=True)
+        self._leave()
+        if told is not None:
+            leave(self._scheduler, self._settings, told)
+
+    def _bequeath(self) -> Dict[str, Any]:
+        scheduler, ledger, collectors = self._scheduler, self._ledger, self._collectors
+        assert ledger is not None
+        ledger.read(scheduler.task_groups)
+        collectors.call("read", ledger.now(), None)
+        of_collectors = collectors.bequeath()
+        records = chain.from_iterable(collector.records() for collector in collectors)
+        return {
+            "private": self._private(),
+            "collectors": of_collectors,
+            "ledger": ledger.bequeath(scheduler, records),
+            "workforce": self._workforce.bequeath(),
+            "idleness": self._idleness.bequeath(),
+            "cluster_name": self._cluster_name,
+        }
+
+    def _is_registered(self) -> bool:
+        return any(plugin is self for plugin in self._scheduler.plugins.values())
 
     def _tell_client(self, context: Context) -> None:
         """Puts the environment of the client that made this plugin among the others."""
@@ -227,8 +289,8 @@ class CoiledTelemetry(SchedulerPlugin):
         if self._is_starting:
             return
         # Dask tells nothing to a plugin that was removed or replaced.
-        if not any(plugin is self for plugin in self._scheduler.plugins.values()):
-            self._leave()
+        if not self._is_registered():
+            self._hand_over()
             return
         self._obey()
         if self._ledger is not None and self._ledger.crowded():
@@ -309,6 +371,7 @@ class CoiledTelemetry(SchedulerPlugin):
         for task in (self._delivery, self._starting):
             if task is not None:
                 task.cancel()
+        renounce(self._scheduler, self._relieve)
         self._timer = self._ledger = self._workforce = None
         self._collectors.call("close")
         self._courier.close()

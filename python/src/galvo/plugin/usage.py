@@ -8,7 +8,7 @@ the last look counts for the hour of this look.
 import math
 from collections import deque
 from heapq import nlargest
-from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 from .collector import Collector, Context
 from .sections import Record
@@ -60,6 +60,19 @@ class HourRecord(Record):
         # Of the threads, while what they did was watched.
         self.watched_seconds = 0.0
         self.functions: Dict[str, List[Any]] = {}
+
+    def bequeath(self) -> Dict[str, Any]:
+        return {
+            "hour": self.hour,
+            "sums": dict(self.sums),
+            "watched_seconds": self.watched_seconds,
+            "functions": {prefix: list(sums) for prefix, sums in self.functions.items()},
+        }
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        self.sums.update((name, told["sums"][name]) for name in self.sums if name in told["sums"])
+        self.watched_seconds = told["watched_seconds"]
+        self.functions = {prefix: list(sums) for prefix, sums in told["functions"].items()}
 
     def describe(self, with_functions: bool, with_execute: bool, with_idle: bool) -> Dict[str, Any]:
         body: Dict[str, Any] = {"hour": self.hour}
@@ -165,6 +178,44 @@ class Usage(Collector):
         for record in [*self._past, *self._hours.values()]:
             if record.body is not None:
                 self.context.outboxes["usage"].add(record)
+
+    def records(self) -> Iterable[Record]:
+        return self._hours.values()
+
+    def bequeath(self) -> Dict[str, Any]:
+        unsent = self.context.outboxes["usage"].records
+        return {
+            "started_at": self._started_at,
+            "hours": [record.bequeath() for record in self._hours.values()],
+            "past": [record.body for record in self._past if record not in unsent],
+            "first_open": self._first_open,
+            "workers": dict(self._workers),
+            "workers_since": self._workers_since,
+            "history": (self._history_read, self._threads, self._threads_since),
+            "measured": {key: known for key, (_, known) in self._measured.items()},
+            "errors": self._errors,
+        }
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        self._started_at, self._errors = told["started_at"], told["errors"]
+        self._hours = {}
+        for own in told["hours"]:
+            record = self._hours[own["hour"]] = HourRecord(own["hour"])
+            record.inherit(own)
+        for body in told["past"]:
+            record = HourRecord(body["hour"])
+            record.body, record.settled = dict(body), True
+            self._past.append(record)
+        self._first_open = told["first_open"]
+        self._history_read, self._threads, self._threads_since = told["history"]
+        self._measured = {key: [_sum_of(key), known] for key, known in told["measured"].items()}
+        # Who came and went while nobody listened did so just now, for all that is known.
+        now, workers = self.context.now(), self.context.scheduler.workers
+        self._workers, self._workers_since = dict(told["workers"]), told["workers_since"]
+        self._advance_workers(now)
+        self._workers = {a: worker for a, worker in self._workers.items() if a in workers}
+        for address in list(workers):
+            self._add(address, now)
 
     def _knows_idle(self, record: HourRecord) -> bool:
         return self._metrics is not None and (record.hour + 1) * HOUR > self._started_at

@@ -107,6 +107,7 @@ class Workers(Collector):
         self._by_address: Dict[str, WorkerRecord] = {}  # the latest one there
         self._ids: Dict[str, str] = {}  # the same
         self._clients: Dict[str, Record] = {}
+        self._expected: Set[str] = set()  # clients that were there when the plugin before left
         self._departed: Deque[Record] = deque(maxlen=ENDED_CLIENTS)
         self._environments: Dict[str, Record] = {}  # by what was told
         self._versions: Any = None  # a future of those of the scheduler
@@ -228,6 +229,34 @@ class Workers(Collector):
             for record in records:
                 outboxes[kind].add(record)
 
+    def records(self) -> Iterable[Record]:
+        return chain(
+            self._live.values(), self._clients.values(), self._environments.values(), self._threads
+        )
+
+    def bequeath(self) -> Dict[str, Any]:
+        # It will not be heard any more how these have ended.
+        for record, stimulus_id in self._ending.items():
+            record.settled = True
+            self._put(record, self._end(record, stimulus_id))
+        return {
+            "workers": [(r.state, r.id, r.started_at) for r in self._live.values()],
+            "clients": {client: record.body for client, record in self._clients.items()},
+        }
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        # Those that have gone since are missed when the present ones are adopted.
+        for state, id, started_at in told["workers"]:
+            record = WorkerRecord(id, state, started_at)
+            self._know(record)
+            self._read_environment(record)
+            self._put(record, None)
+        for client, body in told["clients"].items():
+            connected = self._clients[client] = Record(body["id"], dict(body))
+            connected.characters = 300
+            self.context.outboxes["clients"].add(connected)
+        self._expected = set(self._clients)
+
     def close(self) -> None:
         for question in self._questions:
             question.cancel()
@@ -264,7 +293,10 @@ class Workers(Collector):
         """Takes in what was there before the plugin."""
         self._adopted = True
         self._look(now)
-        for client in list(getattr(self._scheduler, "client_comms", ())):
+        clients = list(getattr(self._scheduler, "client_comms", ()))
+        for client in self._expected - set(clients):
+            self._disconnect(self._clients.pop(client), now)
+        for client in clients:
             self._connect(client, self._arrival(client, "add-client", now))
         self._read_threads(now)
 
@@ -272,11 +304,13 @@ class Workers(Collector):
         earlier = self._live.pop(address, None)
         if earlier is not None:
             self._lose_sight(earlier, started_at)
-        record = WorkerRecord(self._id_of(state), state, started_at)
-        self._live[address] = record
+        self._know(WorkerRecord(self._id_of(state), state, started_at))
+
+    def _know(self, record: WorkerRecord) -> None:
+        self._live[record.address] = record
         # The latest one at this address is what is reached there.
-        self._by_address[address] = record
-        self._ids[address] = record.id
+        self._by_address[record.address] = record
+        self._ids[record.address] = record.id
         self._read_environment(record)
         self._put(record, None)
 

@@ -1,6 +1,6 @@
 """How many workers and threads a scheduler has had."""
 
-from typing import Any
+from typing import Any, Dict, Mapping
 
 from distributed.metrics import time
 
@@ -25,6 +25,30 @@ class Workforce:
         self.seen += arrived
         self.peak_workers = max(self.peak_workers, len(workers))
         self._advance(time(), sum(ws.nthreads for ws in workers.values()))
+
+    def bequeath(self) -> Dict[str, Any]:
+        self.update()
+        return {
+            "seen": self.seen,
+            "peak_workers": self.peak_workers,
+            "peak_threads": self.peak_threads,
+            "thread_seconds": self.thread_seconds,
+            "since": self._since,
+            "threads": self._threads,
+            "workers": list(self._scheduler.workers),
+        }
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        workers, known = self._scheduler.workers, set(told["workers"])
+        self.seen = told["seen"] + sum(address not in known for address in workers)
+        self.peak_workers = max(self.peak_workers, told["peak_workers"])
+        self.peak_threads = max(self.peak_threads, told["peak_threads"])
+        self.thread_seconds = told["thread_seconds"]
+        self._since, self._threads = told["since"], told["threads"]
+        for at, threads in getattr(self._scheduler, "total_nthreads_history", ()):
+            if at > told["since"]:
+                self._advance(at, threads)
+        self.update()
 
     def _advance(self, at: float, threads: int) -> None:
         self.thread_seconds += max(at - self._since, 0.0) * self._threads
