@@ -156,6 +156,33 @@ def test_a_plugin_that_is_about_to_be_replaced_ends_first(often, cluster, client
     assert groups(rows) == [("inc", 3)] and used(rows, "tasks") == 3
 
 
+def test_of_two_that_start_together_the_one_that_dask_adds_reports(often, cluster, client):
+    scheduler = cluster.scheduler
+    both = [CoiledTelemetry(), CoiledTelemetry()]
+
+    async def register():
+        starting = []
+        for plugin in both:
+            # As Dask does it: whoever finds the name taken when it has started is not added.
+            async def one(plugin=plugin):
+                await plugin.start(scheduler)
+                scheduler.add_plugin(plugin, name="galvo", idempotent=True)
+
+            starting.append(asyncio.ensure_future(one()))
+        await asyncio.gather(*starting)
+
+    asyncio.run_coroutine_threadsafe(register(), scheduler.loop.asyncio_loop).result(10)
+    futures = work(client, 1, 2)
+    rows = rows_of(often)
+    assert groups(rows) == [("inc", 2)] and used(rows, "tasks") == 2
+    reports = scheduler.plugins["galvo"]
+    (other,) = [plugin for plugin in both if plugin is not reports]
+    wait_until(lambda: other._timer is None)
+    assert reports._timer is not None
+    assert not getattr(scheduler, ATTRIBUTE)["left"], "who has not reported tells nothing"
+    del futures
+
+
 def spoil(told):
     told["ledger"]["groups"] = {object(): {}}
 

@@ -92,7 +92,8 @@ impl AccountStore {
         changes: &[ThreadChange],
     ) -> Result<(), StoreError> {
         // By time: a statement must not meet a row twice, and transactions must lock in one order. Of changes within one
-        // millisecond, as when workers leave together, the last one tells how many threads there are from then on.
+        // millisecond, as when workers leave together, the last one tells how many threads there are from then on. They are in
+        // one report but for the rare case that one ends between them; what is sent again must change nothing.
         let rows: BTreeMap<KeyTime, Model> = changes
             .iter()
             .map(|change| {

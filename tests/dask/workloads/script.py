@@ -27,6 +27,8 @@ def compute(client):
 
 def interrupt():
     """Somebody loses patience with a computation, and does another one then."""
+    # Whoever starts tests in the background of a shell has them ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     patience = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
     with suppress(KeyboardInterrupt):
         patience.start()

@@ -92,6 +92,7 @@ def _complain(problem: str, status: int) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="galvo",
+        allow_abbrev=False,  # what stands before the command is read before it is known
         description="Asks a Galvo server about Dask clusters.",
         epilog="Server and token come from Dask's configuration (galvo.server, galvo.token), where"
         " `galvo login` puts them. Commands of the server itself, such as `serve`, are passed on to"

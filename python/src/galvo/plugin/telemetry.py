@@ -65,7 +65,7 @@ class CoiledTelemetry(SchedulerPlugin):
         self._courier: Any = None
         self._workforce: Any = None
         self._collectors = Collectors()
-        self._is_starting = False
+        self._is_starting = self._was_registered = False
         self._starting: Optional["asyncio.Future[None]"] = None
         self._timer: Any = None
         self._delivery: Optional["asyncio.Future[None]"] = None
@@ -103,6 +103,8 @@ class CoiledTelemetry(SchedulerPlugin):
             logger.warning("Galvo reports nothing: it could not start", exc_info=True)
         finally:
             self._is_starting = False
+            # Dask adds it when it has started, unless another one was faster.
+            asyncio.get_running_loop().call_soon(self._is_registered)
 
     async def before_close(self) -> None:
         await self._finish()
@@ -241,14 +243,17 @@ class CoiledTelemetry(SchedulerPlugin):
 
     def _relieve(self, by: str) -> None:
         """Another plugin begins to report there; it may be about to take this one's place."""
-        if by == destination(self._settings) or not self._is_registered():
+        if self._is_starting:
+            return  # Dask may add either of them, and the one that it does not add finds that out
+        if not self._is_registered() or by == destination(self._settings):
             self._hand_over()
 
     def _hand_over(self) -> None:
         """Ends, and leaves on the scheduler what a plugin that comes later needs to go on."""
         told = None
         try:
-            told = self._bequeath()
+            if self._was_registered:  # otherwise it has never reported
+                told = self._bequeath()
             self._idleness.close()
         except Exception:
             logger.warning("Galvo could not tell what it knows", exc_info=True)
@@ -273,7 +278,9 @@ class CoiledTelemetry(SchedulerPlugin):
         }
 
     def _is_registered(self) -> bool:
-        return any(plugin is self for plugin in self._scheduler.plugins.values())
+        found = any(plugin is self for plugin in self._scheduler.plugins.values())
+        self._was_registered = self._was_registered or found
+        return found
 
     def _tell_client(self, context: Context) -> None:
         """Puts the environment of the client that made this plugin among the others."""
