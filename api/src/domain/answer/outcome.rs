@@ -536,7 +536,7 @@ mod tests {
             (vec![(Done, 3, 5), (Erred, 1, 4)], Erred, Verdict::Notice),
             (vec![(Done, 3, 5), (Erred, 1, 6)], Erred, Verdict::Bad),
             (vec![(Done, 3, 5), (Erred, 1, 6), (Running, 1, 7)], Running, Verdict::Notice),
-            (vec![(Erred, 1, 6), (Cancelled, 1, 7)], Cancelled, Verdict::Bad),
+            (vec![(Erred, 1, 6), (Cancelled, 1, 7)], Cancelled, Verdict::Notice),
             (vec![(Done, 2, 6), (Lost, 1, 7)], Lost, Verdict::Bad),
             (vec![(Done, 2, 7), (Lost, 1, 6)], Lost, Verdict::Notice),
         ];
