@@ -141,6 +141,7 @@ async fn a_flag_is_told_when_it_comes_and_when_it_goes_and_not_in_between() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
     let (app, receiver) = (start().await, WebhookReceiver::start().await);
     let ada = app.account("ada").await;
