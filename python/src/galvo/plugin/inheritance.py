@@ -11,6 +11,8 @@ import logging
 import weakref
 from typing import Any, Callable, Dict, Mapping, Optional
 
+from .ledger import still_erred
+
 logger = logging.getLogger("distributed.galvo")
 
 # All versions share this attribute, a dict of "reporters", which are called with the destination of
@@ -78,11 +80,8 @@ def thin_out(scheduler: Any, told: Dict[str, Any]) -> None:
     ledger["computations"] = [item for item in ledger["computations"] if item[0] in computations]
     for _, computation in ledger["computations"]:
         computation["groups"] = [group for group in computation["groups"] if group in held]
-    ledger["erring"] = {
-        key: exception
-        for key, exception in ledger["erring"].items()
-        if getattr(scheduler.tasks.get(key), "state", None) == "erred"
-    }
+    erring = ledger["erring"]
+    ledger["erring"] = {key: erring[key] for key in still_erred(erring, scheduler)}
     told["thinnings"] = told.get("thinnings", 0) + 1
     if told["thinnings"] >= UNSENT_THINNINGS:
         ledger["unsent"] = {}

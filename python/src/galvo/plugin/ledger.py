@@ -377,7 +377,7 @@ class Ledger:
     def _remember_erred(self, key: Any) -> None:
         self._erring[key] = None
         if len(self._erring) > self._most_erring and self.context is not None:
-            self._erring = dict.fromkeys(_still_erred(self._erring, self.context.scheduler))
+            self._erring = dict.fromkeys(still_erred(self._erring, self.context.scheduler))
             self._most_erring = max(MOST_ERRING_TASKS, 2 * len(self._erring))
 
     def processing(self, key: Any, retries_left: int) -> None:
@@ -541,9 +541,7 @@ class Ledger:
             "gone": list(self.gone),
             "computations": [(c.computation, c.bequeath()) for c in self.computations.values()],
             "over": self._over(scheduler),
-            "erring": {
-                key: _exception(tasks[key]) for key in _still_erred(self._erring, scheduler)
-            },
+            "erring": {key: _exception(tasks[key]) for key in still_erred(self._erring, scheduler)},
             "retried": dict(self.retried),
             "retries_left": dict(self._retries_left),
             "unsent": {
@@ -683,7 +681,8 @@ def _exception(ts: Any) -> Any:
     return getattr(blamed, "exception", None)
 
 
-def _still_erred(keys: Iterable[Any], scheduler: Any) -> List[Any]:
+def still_erred(keys: Iterable[Any], scheduler: Any) -> List[Any]:
+    """The keys of tasks that Dask still has in this state."""
     tasks = scheduler.tasks
     return [key for key in keys if key in tasks and tasks[key].state == "erred"]
 

@@ -385,15 +385,9 @@ class CoiledTelemetry(SchedulerPlugin):
 
     def preview(self, scheduler: Any) -> str:
         """The JSON of what would be reported first, of a plugin that is not started."""
-        ledger = Ledger(int(time() * 1000), receipt=Receipt(self._settings))
-        context = Context(scheduler, self._settings, ledger)
-        self._scheduler, self._workforce = scheduler, Workforce(scheduler)
-        self._idleness = Idleness(scheduler, None, context.now)
-        self._collectors = Collectors.made(COLLECTORS, context)
+        self._scheduler, self._idleness = scheduler, Idleness(scheduler, None, time)
         try:
-            self._tell_client(context)
-            ledger.adopt(scheduler)
-            self._ledger = ledger
+            self._ledger = ledger = self._set_up(None)
             courier = Courier(
                 self._settings, ledger, scheduler, self._describe_cluster, self._collectors
             )

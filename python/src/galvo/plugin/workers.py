@@ -247,14 +247,9 @@ class Workers(Collector):
     def inherit(self, told: Mapping[str, Any]) -> None:
         # Those that have gone since are missed when the present ones are adopted.
         for state, id, started_at in told["workers"]:
-            record = WorkerRecord(id, state, started_at)
-            self._know(record)
-            self._read_environment(record)
-            self._put(record, None)
+            self._know(WorkerRecord(id, state, started_at))
         for client, body in told["clients"].items():
-            connected = self._clients[client] = Record(body["id"], dict(body))
-            connected.characters = 300
-            self.context.outboxes["clients"].add(connected)
+            self._know_client(client, dict(body))
         self._expected = set(self._clients)
 
     def close(self) -> None:
@@ -501,6 +496,9 @@ class Workers(Collector):
             "connected_at": connected_at,
             "disconnected_at": None,
         }
+        self._know_client(client, body)
+
+    def _know_client(self, client: str, body: Dict[str, Any]) -> None:
         record = self._clients[client] = Record(body["id"], body)
         record.characters = 300
         self.context.outboxes["clients"].add(record)
