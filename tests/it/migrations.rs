@@ -1,12 +1,14 @@
 //! The schema: up, down and up again, by several at once, and true to its rules.
 
+use std::time::Duration;
+
 use entity::{Timestamp, account, ids::AccountId};
 use galvo::{key_ring::KeySource, seal::Keys, store::Store};
 use harness::{Database, TestApp};
 use migration::{Migrator, MigratorTrait};
 use sea_orm::{
     ActiveModelTrait, ConnectionTrait, DatabaseBackend, DatabaseConnection, EntityTrait, IntoActiveModel,
-    Statement, Value,
+    Statement, TransactionTrait, Value,
 };
 
 async fn column(database: &DatabaseConnection, sql: &str) -> Vec<String> {
@@ -169,6 +171,30 @@ async fn several_processes_may_migrate_at_once() {
         result.unwrap();
     }
     let connection = database.connection().await;
+    assert_eq!(
+        column(&connection, "SELECT version FROM seaql_migrations").await.len(),
+        Migrator::migrations().len()
+    );
+}
+
+#[tokio::test]
+async fn a_migration_waits_for_one_that_takes_longer_than_a_request_may() {
+    let database = Database::empty().await;
+    let connection = database.connection().await;
+    let url = database.store_url();
+    // What the migration of another process holds.
+    let (before, lock) = match connection.get_database_backend() {
+        DatabaseBackend::Postgres => ("SELECT 1", "SELECT pg_advisory_xact_lock(113668129189633)"),
+        _ => ("PRAGMA journal_mode = WAL", "CREATE TABLE being_made (id INTEGER)"),
+    };
+    connection.execute_unprepared(before).await.unwrap();
+    let other = connection.begin().await.unwrap();
+    other.execute_unprepared(lock).await.unwrap();
+    let waiting = tokio::spawn(async move { Store::migrate(&url).await });
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(!waiting.is_finished());
+    other.rollback().await.unwrap();
+    waiting.await.unwrap().unwrap();
     assert_eq!(
         column(&connection, "SELECT version FROM seaql_migrations").await.len(),
         Migrator::migrations().len()

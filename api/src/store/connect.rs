@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use entity::ids::AccountId;
@@ -22,7 +22,8 @@ use sea_orm::{
     SqlxPostgresConnector, SqlxSqliteConnector, TransactionOptions, TransactionTrait,
 };
 use sqlx::{
-    ConnectOptions, Connection, PgPool,
+    ConnectOptions, Connection, PgPool, SqlitePool,
+    error::DatabaseError,
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -44,6 +45,13 @@ use crate::{
 /// How long a request waits for a connection before it is told to come back later: for less long than a reporter waits for the
 /// answer, or it would not be told.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long a migration waits for the one of another process on the same SQLite file: for longer than building an index takes.
+const MIGRATION_PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What SQLite answers while another connection holds a lock, and how soon it is asked again.
+const SQLITE_BUSY: &str = "5";
+const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long closing the store may take. Connections that are not answered would not end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -329,11 +337,25 @@ pub(super) async fn sqlite(
                 }
                 Ok(!connection.is_in_transaction())
             })
-        })
-        .connect_with(options)
-        .await
-        .map_err(unreachable_database)?;
+        });
+    let pool = open_sqlite(pool, options).await.map_err(unreachable_database)?;
     Ok(SqlxSqliteConnector::from_sqlx_sqlite_pool(pool))
+}
+
+/// Opens a pool. A new file becomes one with a write-ahead log when it is opened first, and whoever opens it at that moment is
+/// told that it is locked: SQLite does not apply the busy timeout to that.
+async fn open_sqlite(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> sqlx::Result<SqlitePool> {
+    let end = Instant::now() + ACQUIRE_TIMEOUT;
+    loop {
+        match pool.clone().connect_with(options.clone()).await {
+            Err(error) if is_locked(&error) && Instant::now() < end => tokio::time::sleep(LOCKED_PAUSE).await,
+            opened => return opened,
+        }
+    }
+}
+
+fn is_locked(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == SQLITE_BUSY)
 }
 
 async fn postgres(
@@ -412,6 +434,8 @@ async fn reason(options: &PgConnectOptions) -> sqlx::Error {
 /// SQLite's write lock is the migration lock: one transaction holds it over all steps.
 async fn migrate_sqlite(options: &SqliteConnectOptions) -> Result<(), StoreError> {
     let database = sqlite(options, 1).await?;
+    // Another process's migration takes as long as it takes.
+    database.execute_unprepared(&format!("PRAGMA busy_timeout = {}", MIGRATION_PATIENCE.as_millis())).await?;
     let transaction = database.begin_with_options(IMMEDIATE).await?;
     apply_missing(&transaction).await?;
     transaction.commit().await?;
