@@ -8,7 +8,7 @@ import pytest
 from fake_galvo import MOST, Rows
 from stand_ins import Group, Scheduler, message
 
-from galvo.plugin import ledger
+from galvo.plugin import ledger, work
 from galvo.plugin.ledger import Ledger
 from galvo.plugin.sections import LARGEST_LIMITS, Receipt
 
@@ -833,7 +833,7 @@ def test_errors_that_settings_keep_are_counted_and_not_sent(scheduler):
     assert ledger.receipt.describe()["user_errors"] == {"sent": 0, "bytes": 0, "withheld": 2}
 
 
-def work(scheduler, step, sources):
+def take(scheduler, step, sources):
     """One random thing that happens on a scheduler."""
     waiting = [key for key, task in scheduler.tasks.items() if task.state == "waiting"]
     done = [key for key, task in scheduler.tasks.items() if task.state in ("memory", "erred")]
@@ -873,7 +873,8 @@ def simulate(seed, network, monkeypatch, *, of_many=False):
     """
     fate = random.Random(seed)
     scheduler = Scheduler(seed)
-    monkeypatch.setattr(ledger, "uuid7", scheduler.new_id)
+    for module in (ledger, work):
+        monkeypatch.setattr(module, "uuid7", scheduler.new_id)
     steps = random.Random(seed)
     sources, rows = [], Rows()
     for _ in range(150):
@@ -884,7 +885,7 @@ def simulate(seed, network, monkeypatch, *, of_many=False):
             scheduler.read()
             network(scheduler.ledger, rows)
         else:
-            work(scheduler, step, sources)
+            take(scheduler, step, sources)
     for _ in range(2):
         scheduler.read(closing=True)
     while any(box.records for box in scheduler.ledger.outboxes.values()):

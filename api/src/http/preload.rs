@@ -33,6 +33,7 @@ const MODULES: &[(&str, &str)] = &modules![
     "telemetry",
     "usage",
     "values",
+    "work",
     "worker_side",
     "workers",
     "workforce",

@@ -11,7 +11,7 @@ import logging
 import weakref
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from .ledger import still_erred
+from . import ledger
 
 logger = logging.getLogger("distributed.galvo")
 
@@ -72,19 +72,10 @@ def leave(scheduler: Any, settings: Mapping[str, Any], told: Dict[str, Any]) -> 
 
 def thin_out(scheduler: Any, told: Dict[str, Any]) -> None:
     """Lets go what Dask itself has forgotten, and what has waited for too long to be sent."""
-    computations = list(scheduler.computations)
-    held = set(scheduler.task_groups.values()).union(*(c.groups for c in computations))
-    ledger = told["ledger"]
-    ledger["groups"] = {group: told for group, told in ledger["groups"].items() if group in held}
-    ledger["gone"] = [group for group in ledger["gone"] if group in held]
-    ledger["computations"] = [item for item in ledger["computations"] if item[0] in computations]
-    for _, computation in ledger["computations"]:
-        computation["groups"] = [group for group in computation["groups"] if group in held]
-    erring = ledger["erring"]
-    ledger["erring"] = {key: erring[key] for key in still_erred(erring, scheduler)}
+    ledger.thin_out(told["ledger"], scheduler)
     told["thinnings"] = told.get("thinnings", 0) + 1
     if told["thinnings"] >= UNSENT_THINNINGS:
-        ledger["unsent"] = {}
+        told["ledger"]["unsent"] = {}
 
 
 def _is_known(told: Any) -> bool:

@@ -3,36 +3,20 @@
 import logging
 import operator
 import re
-from collections import deque
 from itertools import islice
-from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from distributed.metrics import time
 
 from .errors import describe_error
 from .sections import MOST_REPORT_CHARACTERS, SECTIONS, Outbox, Receipt, Record, Report
-from .values import (
-    NAME_LENGTH,
-    STATES,
-    TYPE_LENGTH,
-    UNFINISHED,
-    count,
-    cut,
-    duration,
-    identifier,
-    moment,
-    uuid7,
-)
+from .values import NAME_LENGTH, count, cut, uuid7
+from .work import NOTHING, ComputationRecord, GroupRecord, sums_of
 
 logger = logging.getLogger("distributed.galvo")
 
-GROUPS_PER_COMPUTATION, DEPENDENCIES_PER_GROUP, TYPES_PER_GROUP = 5000, 1000, 100
-SPANS_PER_COMPUTATION = 100
 # Tasks whose attempts are remembered until they succeed or fail for good.
 MOST_RETRIED_TASKS = 10_000
-# Tasks, succeeded, erred, compute and transfer seconds, bytes, retries.
-NOTHING: Tuple[Any, ...] = (0, 0, 0, 0.0, 0.0, 0, 0)
 # Erred tasks that are known to have been told, before those that erred no more are let go.
 MOST_ERRING_TASKS = 10_000
 # Of what waits to be sent, what is described anew in any case, and what is if it is met again.
@@ -43,181 +27,6 @@ FREE_OF_TEXTS = ("basic", "tasks")
 # Groups looked at per report although no hook mentioned them: data scattered by a client and
 # sizes that a worker corrects change a group without a transition.
 SWEPT_GROUPS = 1000
-
-
-# Of a group's record, what its TaskGroup does not tell.
-BEQUEATHED = ("first_seen_at", "succeeded", "erred", "blamed", "retried", "counted")
-
-
-class GroupRecord(Record):
-    """One TaskGroup object. Names recur, objects do not, so each object has an id of its own."""
-
-    __slots__ = (
-        "_looked", "_span_id", "blamed", "computation", "counted", "dependencies",
-        "dependencies_seen", "erred", "first_seen_at", "group", "name", "prefix", "retried", "stop",
-        "succeeded",
-    )  # fmt: skip
-
-    def __init__(self, group: Any, now: float, id: Optional[str] = None):
-        super().__init__(uuid7() if id is None else id)
-        self.group: Any = group  # None once Dask has forgotten all of its tasks
-        self.stop = 0.0
-        self.name = cut(group.name, NAME_LENGTH)
-        self.prefix = cut(group.prefix.name, NAME_LENGTH)
-        self.first_seen_at = now
-        self.computation: Optional["ComputationRecord"] = None  # the latest one using the group
-        self.dependencies: Dict[str, None] = {}
-        self.dependencies_seen = 0
-        self.succeeded = group.states.get("memory", 0)
-        self.erred = 0
-        self.blamed = 0
-        self.retried = 0
-        self._span_id: Optional[str] = None
-        self._looked: Any = None
-        self.counted = NOTHING  # its part in the ledger's totals
-
-    def bequeath(self) -> Dict[str, Any]:
-        told = {name: getattr(self, name) for name in ("id", *BEQUEATHED)}
-        told["in_memory"] = self.group.states.get("memory", 0)
-        told["dependencies"] = list(self.dependencies)
-        told["computation_id"] = None if self.computation is None else self.computation.id
-        return told
-
-    def inherit(self, told: Mapping[str, Any]) -> None:
-        for name in BEQUEATHED:
-            setattr(self, name, told[name])
-        self.counted = _sums(told["counted"])
-        # Of what was done while nobody listened, this is what can be seen.
-        self.succeeded += max(0, self.group.states.get("memory", 0) - told["in_memory"])
-        self.dependencies = dict.fromkeys(told["dependencies"])
-
-    def span_id(self) -> Optional[str]:
-        if self._span_id is None and self.group is not None:
-            self._span_id = identifier(getattr(self.group, "span_id", None))
-        return self._span_id
-
-    def is_running(self) -> bool:
-        return self.group is not None and any(map(self.group.states.get, UNFINISHED))
-
-    def stopped_at(self) -> float:
-        return self.stop if self.group is None else self.group.stop
-
-    def has_changed(self, live: Mapping[str, Any]) -> bool:
-        """Whether what may change without a transition has; far cheaper than to describe it."""
-        group, looked = self.group, self._looked
-        return (
-            looked is None
-            or group.nbytes_total != looked[0]
-            or group.stop != looked[1]
-            or [*group.states.values()] != looked[2]
-            or live.get(group.name) is not group
-        )
-
-    def describe(self) -> Dict[str, Any]:
-        group = self.group
-        self._looked = (group.nbytes_total, group.stop, [*group.states.values()])
-        # Scattered data is in memory without ever having moved there.
-        self.succeeded = max(self.succeeded, group.states.get("memory", 0))
-        return {
-            "id": self.id,
-            "name": self.name,
-            "prefix": self.prefix,
-            "first_seen_at": self.first_seen_at,
-            "started_at": moment(group.start),
-            "stopped_at": moment(group.stop),
-            "states": {s: count(n) for s, n in group.states.items() if n and s in STATES},
-            "tasks": count(len(group)),
-            "tasks_succeeded": self.succeeded,
-            "tasks_erred": self.erred,
-            "tasks_blamed": self.blamed,
-            "tasks_retried": self.retried,
-            "span_id": self.span_id(),
-            "durations": {
-                cut(action, TYPE_LENGTH): duration(seconds)
-                for action, seconds in islice(group.all_durations.items(), 100)
-            },
-            "bytes": count(group.nbytes_total),
-            "types": sorted(cut(t, 512) for t in islice(group.types, TYPES_PER_GROUP)),
-            "dependencies": list(self.dependencies),
-        }
-
-
-class ComputationRecord(Record):
-    """One of Dask's Computations. It is over once it is done and Dask has begun another one."""
-
-    __slots__ = (
-        "code", "code_seen", "computation", "cut_short", "erred", "group_ids", "groups",
-        "is_latest", "span_ids", "started_at", "stop",
-    )  # fmt: skip
-
-    def __init__(self, computation: Any):
-        super().__init__(str(computation.id))
-        self.computation: Any = computation  # None once it can change no more
-        self.code: List[List[Dict[str, Any]]] = []
-        self.code_seen: Any = None
-        self.span_ids: Dict[str, None] = {}
-        self.started_at = computation.start
-        self.groups: Dict[GroupRecord, None] = {}  # those that may still change
-        # Links only grow on the server, so of very many groups the latest are the ones to send.
-        self.group_ids: "deque[str]" = deque(maxlen=GROUPS_PER_COMPUTATION)
-        self.stop = 0.0
-        self.erred = False
-        self.cut_short = False  # whether a task was given up before it was done
-        self.is_latest = True
-
-    def bequeath(self) -> Dict[str, Any]:
-        return {
-            "group_ids": list(self.group_ids),
-            "groups": [record.group for record in self.groups if record.group is not None],
-            "span_ids": list(self.span_ids),
-            "stop": self.stop or (self.body or {}).get("stopped_at") or 0.0,
-            "erred": self.erred,
-            "cut_short": self.cut_short,
-        }
-
-    def inherit(self, told: Mapping[str, Any], groups: Mapping[Any, GroupRecord]) -> None:
-        self.group_ids.extend(told["group_ids"])
-        self.groups = {groups[group]: None for group in told["groups"] if group in groups}
-        self.span_ids = dict.fromkeys(told["span_ids"])
-        self.stop, self.erred, self.cut_short = told["stop"], told["erred"], told["cut_short"]
-
-    def link(self, record: GroupRecord) -> None:
-        record.computation = self
-        if record not in self.groups:
-            self.groups[record] = None
-            self.group_ids.append(record.id)
-
-    def read_code(self, context: Any) -> None:
-        """Describes the code again when there is more of it, or it may be sent only now."""
-        code = getattr(self.computation, "code", None)
-        seen = (len(code or ()), context.sends("code"))
-        if seen != self.code_seen:
-            self.code_seen, self.code = seen, context.frames(code) if code else []
-
-    def describe(self, now: float, closed_at: Optional[float]) -> Dict[str, Any]:
-        for record in list(self.groups):
-            span_id = record.span_id()
-            if span_id is not None and len(self.span_ids) < SPANS_PER_COMPUTATION:
-                self.span_ids[span_id] = None
-            self.stop = max(self.stop, record.stopped_at())
-            if record.group is None:
-                del self.groups[record]
-        if any(record.is_running() for record in self.groups):
-            state, stopped_at = "running" if closed_at is None else "cancelled", closed_at
-        else:
-            state = "erred" if self.erred else "cancelled" if self.cut_short else "finished"
-            # Where no task was computed, the time that was noticed has to do, and is kept.
-            noticed_at = (self.body or {}).get("stopped_at") or now
-            stopped_at = max(self.stop or noticed_at, self.started_at)
-        return {
-            "id": self.id,
-            "started_at": self.started_at,
-            "stopped_at": stopped_at,
-            "state": state,
-            "task_group_ids": list(self.group_ids),
-            "code": self.code,
-            "span_ids": list(self.span_ids),
-        }
 
 
 class Ledger:
@@ -377,7 +186,7 @@ class Ledger:
     def _remember_erred(self, key: Any) -> None:
         self._erring[key] = None
         if len(self._erring) > self._most_erring and self.context is not None:
-            self._erring = dict.fromkeys(still_erred(self._erring, self.context.scheduler))
+            self._erring = dict.fromkeys(_still_erred(self._erring, self.context.scheduler))
             self._most_erring = max(MOST_ERRING_TASKS, 2 * len(self._erring))
 
     def processing(self, key: Any, retries_left: int) -> None:
@@ -440,7 +249,7 @@ class Ledger:
         touched, self.touched = self.touched, {}
         # Groups may leave below, so all dependencies are looked up first.
         for record in touched:
-            self._link_dependencies(record)
+            record.link_dependencies(self.groups)
         for record in touched:
             body = record.describe()
             if body != record.body:
@@ -541,7 +350,9 @@ class Ledger:
             "gone": list(self.gone),
             "computations": [(c.computation, c.bequeath()) for c in self.computations.values()],
             "over": self._over(scheduler),
-            "erring": {key: _exception(tasks[key]) for key in still_erred(self._erring, scheduler)},
+            "erring": {
+                key: _exception(tasks[key]) for key in _still_erred(self._erring, scheduler)
+            },
             "retried": dict(self.retried),
             "retries_left": dict(self._retries_left),
             "unsent": {
@@ -564,7 +375,7 @@ class Ledger:
     def inherit(self, told: Mapping[str, Any], has_same_settings: bool = True) -> None:
         """Goes on from what was bequeathed; to be called before ``adopt``."""
         self.sequence, self.base = max(self.sequence, told["sequence"]), told["base"]
-        self._totals = _sums(told["totals"])
+        self._totals = sums_of(told["totals"])
         self.error_count = told["error_count"]
         self.adopted_error_count = told["adopted_error_count"]
         self.retried, self._retries_left = dict(told["retried"]), dict(told["retries_left"])
@@ -584,7 +395,9 @@ class Ledger:
         for group, own in told["groups"].items():
             id_ = own["computation_id"]
             if id_ is not None:
-                known = self.computations.get(id_) or past.setdefault(id_, _past_computation(id_))
+                known = self.computations.get(id_) or past.setdefault(
+                    id_, ComputationRecord.past(id_)
+                )
                 self.groups[group].computation = known
         self._inherit_unsent(told, has_same_settings)
         self._told = told
@@ -610,17 +423,6 @@ class Ledger:
             "transfer_seconds": transfer,
             "bytes": count(nbytes),
         }
-
-    def _link_dependencies(self, record: GroupRecord) -> None:
-        dependencies = record.group.dependencies
-        if len(dependencies) != record.dependencies_seen:
-            record.dependencies_seen = len(dependencies)
-            for dependency in dependencies:
-                known = self.groups.get(dependency)
-                if known is None or known is record:
-                    continue
-                if len(record.dependencies) < DEPENDENCIES_PER_GROUP:
-                    record.dependencies[known.id] = None
 
     def _add_to_totals(self, record: GroupRecord, body: Mapping[str, Any]) -> None:
         added = self._count(record, body)
@@ -662,26 +464,26 @@ class Ledger:
             computation.groups.clear()
 
 
-def _sums(values: Any) -> Tuple[Any, ...]:
-    if len(values) != len(NOTHING):
-        raise ValueError("sums of something else")
-    return tuple(map(operator.add, NOTHING, values))
-
-
-def _past_computation(id_: str) -> ComputationRecord:
-    """One that is over, as which errors still name it."""
-    past = ComputationRecord(SimpleNamespace(id=id_, start=0.0))
-    past.settled, past.computation, past.is_latest = True, None, False
-    return past
-
-
 def _exception(ts: Any) -> Any:
     """Tells one error of a task from the next one."""
     blamed = getattr(ts, "exception_blame", None) or ts
     return getattr(blamed, "exception", None)
 
 
-def still_erred(keys: Iterable[Any], scheduler: Any) -> List[Any]:
+def thin_out(told: Dict[str, Any], scheduler: Any) -> None:
+    """Lets go of what was bequeathed and Dask itself has forgotten."""
+    computations = list(scheduler.computations)
+    held = set(scheduler.task_groups.values()).union(*(c.groups for c in computations))
+    told["groups"] = {group: own for group, own in told["groups"].items() if group in held}
+    told["gone"] = [group for group in told["gone"] if group in held]
+    told["computations"] = [item for item in told["computations"] if item[0] in computations]
+    for _, own in told["computations"]:
+        own["groups"] = [group for group in own["groups"] if group in held]
+    erring = told["erring"]
+    told["erring"] = {key: erring[key] for key in _still_erred(erring, scheduler)}
+
+
+def _still_erred(keys: Iterable[Any], scheduler: Any) -> List[Any]:
     """The keys of tasks that Dask still has in this state."""
     tasks = scheduler.tasks
     return [key for key in keys if key in tasks and tasks[key].state == "erred"]

@@ -1,0 +1,224 @@
+"""What is kept of Dask's TaskGroups and Computations, and how they are described."""
+
+import operator
+from collections import deque
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from .sections import Record
+from .values import (
+    NAME_LENGTH,
+    STATES,
+    TYPE_LENGTH,
+    UNFINISHED,
+    count,
+    cut,
+    duration,
+    identifier,
+    moment,
+    uuid7,
+)
+
+GROUPS_PER_COMPUTATION, DEPENDENCIES_PER_GROUP, TYPES_PER_GROUP = 5000, 1000, 100
+SPANS_PER_COMPUTATION = 100
+# Tasks, succeeded, erred, compute and transfer seconds, bytes, retries.
+NOTHING: Tuple[Any, ...] = (0, 0, 0, 0.0, 0.0, 0, 0)
+# Of a group's record, what its TaskGroup does not tell.
+BEQUEATHED = ("first_seen_at", "succeeded", "erred", "blamed", "retried", "counted")
+
+
+class GroupRecord(Record):
+    """One TaskGroup object. Names recur, objects do not, so each object has an id of its own."""
+
+    __slots__ = (
+        "_looked", "_span_id", "blamed", "computation", "counted", "dependencies",
+        "dependencies_seen", "erred", "first_seen_at", "group", "name", "prefix", "retried", "stop",
+        "succeeded",
+    )  # fmt: skip
+
+    def __init__(self, group: Any, now: float, id: Optional[str] = None):
+        super().__init__(uuid7() if id is None else id)
+        self.group: Any = group  # None once Dask has forgotten all of its tasks
+        self.stop = 0.0
+        self.name = cut(group.name, NAME_LENGTH)
+        self.prefix = cut(group.prefix.name, NAME_LENGTH)
+        self.first_seen_at = now
+        self.computation: Optional["ComputationRecord"] = None  # the latest one using the group
+        self.dependencies: Dict[str, None] = {}
+        self.dependencies_seen = 0
+        self.succeeded = group.states.get("memory", 0)
+        self.erred = 0
+        self.blamed = 0
+        self.retried = 0
+        self._span_id: Optional[str] = None
+        self._looked: Any = None
+        self.counted = NOTHING  # its part in the ledger's totals
+
+    def bequeath(self) -> Dict[str, Any]:
+        told = {name: getattr(self, name) for name in ("id", *BEQUEATHED)}
+        told["in_memory"] = self.group.states.get("memory", 0)
+        told["dependencies"] = list(self.dependencies)
+        told["computation_id"] = None if self.computation is None else self.computation.id
+        return told
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        for name in BEQUEATHED:
+            setattr(self, name, told[name])
+        self.counted = sums_of(told["counted"])
+        # Of what was done while nobody listened, this is what can be seen.
+        self.succeeded += max(0, self.group.states.get("memory", 0) - told["in_memory"])
+        self.dependencies = dict.fromkeys(told["dependencies"])
+
+    def link_dependencies(self, groups: Mapping[Any, "GroupRecord"]) -> None:
+        dependencies = self.group.dependencies
+        if len(dependencies) != self.dependencies_seen:
+            self.dependencies_seen = len(dependencies)
+            for dependency in dependencies:
+                known = groups.get(dependency)
+                if known is None or known is self:
+                    continue
+                if len(self.dependencies) < DEPENDENCIES_PER_GROUP:
+                    self.dependencies[known.id] = None
+
+    def span_id(self) -> Optional[str]:
+        if self._span_id is None and self.group is not None:
+            self._span_id = identifier(getattr(self.group, "span_id", None))
+        return self._span_id
+
+    def is_running(self) -> bool:
+        return self.group is not None and any(map(self.group.states.get, UNFINISHED))
+
+    def stopped_at(self) -> float:
+        return self.stop if self.group is None else self.group.stop
+
+    def has_changed(self, live: Mapping[str, Any]) -> bool:
+        """Whether what may change without a transition has; far cheaper than to describe it."""
+        group, looked = self.group, self._looked
+        return (
+            looked is None
+            or group.nbytes_total != looked[0]
+            or group.stop != looked[1]
+            or [*group.states.values()] != looked[2]
+            or live.get(group.name) is not group
+        )
+
+    def describe(self) -> Dict[str, Any]:
+        group = self.group
+        self._looked = (group.nbytes_total, group.stop, [*group.states.values()])
+        # Scattered data is in memory without ever having moved there.
+        self.succeeded = max(self.succeeded, group.states.get("memory", 0))
+        return {
+            "id": self.id,
+            "name": self.name,
+            "prefix": self.prefix,
+            "first_seen_at": self.first_seen_at,
+            "started_at": moment(group.start),
+            "stopped_at": moment(group.stop),
+            "states": {s: count(n) for s, n in group.states.items() if n and s in STATES},
+            "tasks": count(len(group)),
+            "tasks_succeeded": self.succeeded,
+            "tasks_erred": self.erred,
+            "tasks_blamed": self.blamed,
+            "tasks_retried": self.retried,
+            "span_id": self.span_id(),
+            "durations": {
+                cut(action, TYPE_LENGTH): duration(seconds)
+                for action, seconds in islice(group.all_durations.items(), 100)
+            },
+            "bytes": count(group.nbytes_total),
+            "types": sorted(cut(t, 512) for t in islice(group.types, TYPES_PER_GROUP)),
+            "dependencies": list(self.dependencies),
+        }
+
+
+class ComputationRecord(Record):
+    """One of Dask's Computations. It is over once it is done and Dask has begun another one."""
+
+    __slots__ = (
+        "code", "code_seen", "computation", "cut_short", "erred", "group_ids", "groups",
+        "is_latest", "span_ids", "started_at", "stop",
+    )  # fmt: skip
+
+    def __init__(self, computation: Any):
+        super().__init__(str(computation.id))
+        self.computation: Any = computation  # None once it can change no more
+        self.code: List[List[Dict[str, Any]]] = []
+        self.code_seen: Any = None
+        self.span_ids: Dict[str, None] = {}
+        self.started_at = computation.start
+        self.groups: Dict[GroupRecord, None] = {}  # those that may still change
+        # Links only grow on the server, so of very many groups the latest are the ones to send.
+        self.group_ids: "deque[str]" = deque(maxlen=GROUPS_PER_COMPUTATION)
+        self.stop = 0.0
+        self.erred = False
+        self.cut_short = False  # whether a task was given up before it was done
+        self.is_latest = True
+
+    @classmethod
+    def past(cls, id_: str) -> "ComputationRecord":
+        """One that is over, as which errors still name it."""
+        past = cls(SimpleNamespace(id=id_, start=0.0))
+        past.settled, past.computation, past.is_latest = True, None, False
+        return past
+
+    def bequeath(self) -> Dict[str, Any]:
+        return {
+            "group_ids": list(self.group_ids),
+            "groups": [record.group for record in self.groups if record.group is not None],
+            "span_ids": list(self.span_ids),
+            "stop": self.stop or (self.body or {}).get("stopped_at") or 0.0,
+            "erred": self.erred,
+            "cut_short": self.cut_short,
+        }
+
+    def inherit(self, told: Mapping[str, Any], groups: Mapping[Any, GroupRecord]) -> None:
+        self.group_ids.extend(told["group_ids"])
+        self.groups = {groups[group]: None for group in told["groups"] if group in groups}
+        self.span_ids = dict.fromkeys(told["span_ids"])
+        self.stop, self.erred, self.cut_short = told["stop"], told["erred"], told["cut_short"]
+
+    def link(self, record: GroupRecord) -> None:
+        record.computation = self
+        if record not in self.groups:
+            self.groups[record] = None
+            self.group_ids.append(record.id)
+
+    def read_code(self, context: Any) -> None:
+        """Describes the code again when there is more of it, or it may be sent only now."""
+        code = getattr(self.computation, "code", None)
+        seen = (len(code or ()), context.sends("code"))
+        if seen != self.code_seen:
+            self.code_seen, self.code = seen, context.frames(code) if code else []
+
+    def describe(self, now: float, closed_at: Optional[float]) -> Dict[str, Any]:
+        for record in list(self.groups):
+            span_id = record.span_id()
+            if span_id is not None and len(self.span_ids) < SPANS_PER_COMPUTATION:
+                self.span_ids[span_id] = None
+            self.stop = max(self.stop, record.stopped_at())
+            if record.group is None:
+                del self.groups[record]
+        if any(record.is_running() for record in self.groups):
+            state, stopped_at = "running" if closed_at is None else "cancelled", closed_at
+        else:
+            state = "erred" if self.erred else "cancelled" if self.cut_short else "finished"
+            # Where no task was computed, the time that was noticed has to do, and is kept.
+            noticed_at = (self.body or {}).get("stopped_at") or now
+            stopped_at = max(self.stop or noticed_at, self.started_at)
+        return {
+            "id": self.id,
+            "started_at": self.started_at,
+            "stopped_at": stopped_at,
+            "state": state,
+            "task_group_ids": list(self.group_ids),
+            "code": self.code,
+            "span_ids": list(self.span_ids),
+        }
+
+
+def sums_of(values: Any) -> Tuple[Any, ...]:
+    """Such sums, as somebody else told them."""
+    if len(values) != len(NOTHING):
+        raise ValueError("sums of something else")
+    return tuple(map(operator.add, NOTHING, values))
