@@ -175,7 +175,7 @@ def test_numbers_of_numpy_are_numbers(api):
 def test_moments_that_lists_return_serve_as_conditions(api):
     api.answers = [pages_of([cluster(1)])]
     (row,) = galvo.list_clusters()
-    galvo.list_clusters(since=None, filter={"startedIn": {"from": row["startedAt"]}})
+    galvo.list_clusters(filter={"startedIn": {"from": row["startedAt"]}})
     assert api.requests[1].variables["filter"] == {
         "startedIn": {"from": "2026-11-20T11:00:00.250000+00:00"}
     }

@@ -190,12 +190,13 @@ pub fn event_loop(facts: &EventLoop) -> Answer {
         );
     };
     let share = if tick > TICK_SECONDS { (tick - TICK_SECONDS) / tick } else { 0.0 };
+    let milliseconds = |seconds: f64| format!("{:.0} ms", seconds * 1_000.0);
+    let (took, takes) = (milliseconds(tick), milliseconds(TICK_SECONDS));
+    let compared = if took == takes { ", as it should".to_owned() } else { format!(" and not {takes}") };
     let headline = format!(
-        "In the last {} {whose} blocked {} of the time: a tick took {:.0} ms and not {:.0} ms.",
+        "In the last {} {whose} blocked {} of the time: a tick took {took}{compared}.",
         duration(facts.looked_at),
         percent(share),
-        tick * 1_000.0,
-        TICK_SECONDS * 1_000.0
     );
     let evidence = [
         ("A tick of the median worker", facts.workers.map(|ticks| ticks.mean())),

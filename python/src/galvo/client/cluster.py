@@ -146,7 +146,8 @@ def list_clusters(
         Only the clusters of the user of this name.
     filter:
         Further conditions, as the ``ClusterFilter`` of the GraphQL schema has them:
-        ``{"states": ["RUNNING"], "hasErrors": True}``.
+        ``{"states": ["RUNNING"], "hasErrors": True}``. Its ``startedIn`` counts instead of
+        ``since``.
     limit:
         Read at most so many clusters, and warn if there are more; None for all.
 
@@ -206,7 +207,7 @@ def clusters_of(
     conditions = dict(further or {})
     begun = beginning(since)
     if begun is not None:
-        conditions["startedIn"] = {"from": begun}
+        conditions.setdefault("startedIn", {"from": begun})
     if user is not None:
         conditions["users"] = users_named(server, user, conditions)
     pages = server.pages(CLUSTERS, {"filter": conditions}, ("viewer", "account"), limit)
