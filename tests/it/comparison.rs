@@ -1,7 +1,8 @@
 //! Two pieces of work compared, and clusters with earlier runs: differences that add up, worked out by hand.
 
 use harness::{
-    Member, ReportBuilder, STARTED_AT, TestApp, code, code_frame, profile, span, threads, usage, uuid, worker,
+    Member, ReportBuilder, STARTED_AT, TestApp, code, code_frame, computation, profile, span, threads, usage,
+    uuid, worker,
 };
 use serde_json::{Value, json};
 
@@ -351,8 +352,19 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let named = |report: ReportBuilder| report.with("/cluster/name", "nightly").build();
-    let base = ada.reported(&named(run("good", 0))).await;
+    let computing = |scheduler: &str, minutes: i32, states: [&str; 2]| {
+        let one = |(number, state): (u32, &str)| {
+            let mut computation = computation(number.into(), &[]);
+            let started_at = STARTED_AT + f64::from(60 * minutes) + f64::from(number);
+            (computation["started_at"], computation["state"]) = (json!(started_at), json!(state));
+            computation["stopped_at"] = json!(started_at + 1.0);
+            computation
+        };
+        run(scheduler, minutes).with("/computations", (1..).zip(states).map(one).collect::<Vec<_>>())
+    };
+    let base = ada.reported(&named(computing("good", 0, ["cancelled", "finished"]))).await;
     ada.reported(&named(run("failed", 10).with("/cluster/totals/tasks_erred", 1))).await;
+    ada.reported(&named(computing("given up", 20, ["finished", "cancelled"]))).await;
     let head = ada.reported(&named(larger("head", 60))).await;
     let against = json!({ "value": null, "node": { "__typename": "Cluster", "schedulerId": "good" },
         "label": format!("Compared with cluster {base} of 2026-11-20 11:00:00 UTC, the last good run with the same name") });

@@ -360,7 +360,8 @@ impl Answers {
         &self,
         #[graphql(desc = "The cluster to compare it with, by its global identifier or its `number`; \
                           unless given the last good run of the same work: the newest of the last 100 clusters that \
-                          the same user started before it that closed without failed tasks and has its name, or else, \
+                          the same user started before it that closed without failed tasks after its last \
+                          computation finished and has its name, or else, \
                           among the newest 10 of those, one with the same outermost spans or, where none is named, \
                           at least half of all functions in common.")]
         baseline: Option<ID>,

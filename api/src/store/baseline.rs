@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use entity::{
     Timestamp,
     cluster::{Column, Entity, Status},
+    computation,
     ids::{ClusterId, UserId},
     span,
 };
@@ -50,6 +51,19 @@ impl AccountStore {
             let place =
                 Expr::tuple([Column::StartedAt, Column::Id].map(|column| Expr::col((Entity, column))));
             let own = Expr::tuple([Expr::val(started_at.timestamp_millis()), Expr::val(cluster.0)]);
+            // Who gives a run up leaves no task that failed.
+            let last_computation = self
+                .select::<computation::Entity>()
+                .select_only()
+                .column(computation::Column::State)
+                .filter(
+                    Expr::col((computation::Entity, computation::Column::ClusterId))
+                        .equals((Entity, Column::Id)),
+                )
+                .order_by_desc(computation::Column::StartedAt)
+                .order_by_desc(computation::Column::Id)
+                .limit(1)
+                .into_query();
             let select = self
                 .select::<Entity>()
                 .filter(Column::UserId.eq(user))
@@ -58,6 +72,7 @@ impl AccountStore {
                 .expr_as(Expr::val(cluster.0), "of_cluster")
                 .columns([Column::Id, Column::Name, Column::StartedAt, Column::Status])
                 .columns([Column::TotalTasks, Column::TotalTasksErred, Column::TotalErrors])
+                .expr_as(Expr::SubQuery(None, Box::new(last_computation.into())), "last_computation")
                 .order_by_desc(Column::StartedAt)
                 .order_by_desc(Column::Id)
                 .limit(limit);
@@ -72,7 +87,7 @@ impl AccountStore {
         }
         let mut found: HashMap<ClusterId, Vec<(Timestamp, EarlierRun)>> = HashMap::new();
         for row in self.reads().query_all(&statement).await? {
-            let (of, id, name, started_at, status, tasks, erred, errors): (
+            let (of, id, name, started_at, status, tasks, erred, errors, last_computation): (
                 i64,
                 ClusterId,
                 Option<String>,
@@ -81,8 +96,11 @@ impl AccountStore {
                 i64,
                 i64,
                 i64,
+                Option<computation::State>,
             ) = row.try_get_many_by_index()?;
-            let good = status == Status::Closed && tasks > 0 && erred == 0 && errors == 0;
+            // Accounts may refuse to have computations stored.
+            let finished = last_computation.is_none_or(|state| state == computation::State::Finished);
+            let good = status == Status::Closed && tasks > 0 && erred == 0 && errors == 0 && finished;
             found.entry(ClusterId(of)).or_default().push((started_at, EarlierRun { id, name, good }));
         }
         let newest_first = |mut runs: Vec<(Timestamp, EarlierRun)>| {
