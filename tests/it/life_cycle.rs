@@ -256,6 +256,51 @@ async fn a_lost_cluster_stops_counting_and_its_work_is_lost() {
 }
 
 #[tokio::test]
+async fn what_was_running_when_a_cluster_closed_without_telling_is_lost() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let mut running = computation(2, &[]);
+    (running["state"], running["stopped_at"]) = (json!("running"), Value::Null);
+    running["started_at"] = json!(STARTED_AT + 2.0);
+    let computing = |at: i32| told("etl", at, None, 2, 5).with("/computations", json!([running]));
+    let number = ada
+        .reported(&told("etl", 5, None, 2, 5).with("/computations", json!([computation(1, &[])])).build())
+        .await;
+    ada.reported(&computing(10).build()).await;
+    let fields = "answers { finished { verdict headline } } computations { nodes { daskId state endedAt } }";
+    let second = async |number: i64| {
+        let mut found = cluster(&ada, number, fields).await;
+        let nodes = found["computations"]["nodes"].as_array_mut().unwrap();
+        nodes.retain(|node| node["daskId"] == uuid(2));
+        (nodes[0].take(), found["answers"]["finished"].take())
+    };
+    let lost = json!({ "daskId": uuid(2), "state": "LOST", "endedAt": scheduler_time(60) });
+    let unknown = json!({ "verdict": "BAD", "headline": "Whether the last computation finished is not known, since \
+        its cluster closed without telling; 1 of 2 did." });
+    ada.reported(&closing(told("etl", 61, None, 0, 5), 60).build()).await;
+    assert_eq!(second(number).await, (lost.clone(), unknown.clone()));
+    // A report that was under way meanwhile and says that it ran knows no better; one that says how it ended does.
+    ada.reported(&computing(20).build()).await;
+    assert_eq!(second(number).await, (lost, unknown));
+    let mut finished = running.clone();
+    (finished["state"], finished["stopped_at"]) = (json!("finished"), json!(STARTED_AT + 50.0));
+    ada.reported(&told("etl", 55, None, 2, 5).with("/computations", json!([finished])).build()).await;
+    let told_now = json!({ "daskId": uuid(2), "state": "FINISHED", "endedAt": scheduler_time(50) });
+    let good = json!({ "verdict": "GOOD", "headline": "All 2 computations finished." });
+    assert_eq!(second(number).await, (told_now, good));
+
+    // One that had not closed after all goes on with what it was computing.
+    let number =
+        ada.reported(&told("back", 10, None, 2, 5).with("/computations", json!([running])).build()).await;
+    ada.reported(&closing(told("back", 61, None, 0, 5), 60).build()).await;
+    assert_eq!(second(number).await.0["state"], "LOST");
+    ada.reported(&told("back", 90, None, 2, 5).build()).await;
+    let goes_on = json!({ "daskId": uuid(2), "state": "RUNNING", "endedAt": null });
+    assert_eq!(second(number).await.0, goes_on);
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn a_server_that_has_just_started_gives_clusters_up_later() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use entity::{
+    Timestamp,
     cluster::DesiredState,
     ids::{AccountId, ClusterId, UserId},
 };
@@ -20,6 +21,7 @@ use crate::{
     bus::{Changed, Notice},
     clock::Clock,
     domain::{
+        bounded::UnixTime,
         cluster_id::cluster_id,
         data_class::Accepted,
         report::{Acknowledgement, Class, Report},
@@ -134,10 +136,13 @@ impl Reports {
             Outcome::Stored(before) => before,
             unexpected @ Outcome::Unexpected(_) => return Ok(unexpected),
         };
-        let Before { cluster, arrival, .. } = before;
+        let Before { cluster, arrival, closed_at, .. } = before;
         let sequence = report.sequence.get();
         store.record_task_groups(cluster, sequence, &report.task_groups).await?;
         store.record_computations(cluster, arrival, sequence, &report.computations).await?;
+        if let Some(closed_at) = closed_at {
+            store.lose_computations(cluster, closed_at, arrival).await?;
+        }
         store.record_errors(cluster, arrival, &report.errors).await?;
         store.record_usage(cluster, sequence, &report.usage).await?;
         store.record_events(cluster, arrival, &report.events).await?;
@@ -179,7 +184,9 @@ impl Reports {
                 let (cluster, after, complete_until) = (row.id, row.changed_at, row.complete_until);
                 let row = store.update_cluster(row, now, arrival, report, &accepted).await?;
                 let wanted = wanted(store, &row, Known { kept_until, idle_due_seconds }, now).await?;
-                return Ok(Outcome::Stored(Before { cluster, arrival, after, complete_until, wanted }));
+                let closed_at = row.closed_at;
+                let before = Before { cluster, arrival, after, complete_until, closed_at, wanted };
+                return Ok(Outcome::Stored(before));
             }
             let accepted = store.accepted().await?;
             if accepted != *expected {
@@ -193,6 +200,7 @@ impl Reports {
                     arrival: now.timestamp_millis(),
                     after: NOTHING,
                     complete_until: NOTHING,
+                    closed_at: report.closed_at().map(UnixTime::timestamp),
                     wanted: Wanted::of(DesiredState::Running),
                 }));
             }
@@ -201,13 +209,14 @@ impl Reports {
     }
 }
 
-/// What was known of the cluster before the report, the report's place among its changes and that of the change before, and
-/// what is wanted of it since.
+/// What was known of the cluster before the report, the report's place among its changes and that of the change before, whether
+/// it is closed, and what is wanted of it since.
 struct Before {
     cluster: ClusterId,
     arrival: i64,
     after: i64,
     complete_until: i64,
+    closed_at: Option<Timestamp>,
     wanted: Wanted,
 }
 
@@ -216,7 +225,7 @@ impl Before {
     fn notice(&self, report: &Report) -> Notice {
         let changed = Changed::FIGURES
             | Changed::SAMPLES.when(!report.samples.is_empty())
-            | Changed::COMPUTATIONS.when(!report.computations.is_empty())
+            | Changed::COMPUTATIONS.when(!report.computations.is_empty() || self.closed_at.is_some())
             | Changed::ERRORS.when(!report.errors.is_empty())
             | Changed::EVENTS.when(!report.events.is_empty())
             | Changed::LOGS.when(!report.logs.is_empty());

@@ -143,7 +143,7 @@ pub(super) enum RunState {
     /// It ended before all of its tasks were done: they were cancelled, its program was interrupted, or the
     /// scheduler closed.
     Cancelled,
-    /// It was running when its cluster was last heard of, which is LOST.
+    /// It was running when its cluster was last heard of, which is LOST or closed without telling what became of it.
     Lost,
 }
 

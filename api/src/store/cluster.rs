@@ -305,7 +305,7 @@ impl AccountStore {
         report: &Report,
         accepted: &Accepted,
     ) -> Result<Model, StoreError> {
-        let was_lost = known.status == Status::Lost;
+        let status_before = known.status;
         let last_seen_at = Timestamp::from(known.last_seen_at.0.max(now.0));
         let complete_until = complete_until(known.complete_until, report);
         let late_at = if is_late(report, arrival) { arrival } else { known.late_at };
@@ -325,7 +325,7 @@ impl AccountStore {
                 late_at,
             };
             row(kept, report)
-        } else if was_lost {
+        } else if status_before == Status::Lost {
             let (status, ended_key) = (Status::Running, NOT_ENDED);
             Model { last_seen_at, complete_until, status, ended_key, changed_at: arrival, late_at, ..known }
         } else {
@@ -337,7 +337,7 @@ impl AccountStore {
             .set(ActiveModel { account_id: NotSet, id: NotSet, ..columns })
             .exec(&self.writes())
             .await?;
-        if was_lost {
+        if status_before != Status::Running && status_before != row.status {
             self.find_computations_again(row.id, arrival).await?;
         }
         Ok(row)
@@ -415,8 +415,7 @@ fn row(kept: Kept, report: &Report) -> Model {
     let totals = &cluster.totals;
     let text = |text: &Option<Text<2_048>>| text.as_ref().map(|text| text.as_str().to_owned());
     let (started_at, reported_at) = (cluster.started_at.timestamp(), report.sent_at.timestamp());
-    // A final report without its own time closed when it was sent.
-    let closed_at = report.is_final.then(|| cluster.closed_at.unwrap_or(report.sent_at).timestamp());
+    let closed_at = report.closed_at().map(UnixTime::timestamp);
     Model {
         account_id: kept.account_id,
         id: kept.id,

@@ -56,7 +56,25 @@ fn while_reporting(state: State) -> Condition {
 }
 
 impl AccountStore {
-    /// Takes back that the computations of a cluster are lost, which reports again.
+    /// Writes down that what a cluster was computing is lost, which closed without telling what became of it.
+    pub(crate) async fn lose_computations(
+        &self,
+        cluster: ClusterId,
+        closed_at: Timestamp,
+        arrival: i64,
+    ) -> Result<(), StoreError> {
+        self.update::<computation::Entity>()
+            .col_expr(computation::Column::State, Expr::val(computation::State::Lost))
+            .col_expr(computation::Column::StoppedAt, Expr::val(closed_at))
+            .col_expr(computation::Column::ArrivedAt, Expr::val(arrival))
+            .filter(computation::Column::ClusterId.eq(cluster))
+            .filter(computation::Column::State.eq(computation::State::Running))
+            .exec(&self.writes())
+            .await?;
+        Ok(())
+    }
+
+    /// Takes back that the computations of a cluster are lost, which has not ended as was thought.
     pub(super) async fn find_computations_again(
         &self,
         cluster: ClusterId,

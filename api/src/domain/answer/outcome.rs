@@ -104,7 +104,10 @@ pub fn finished(facts: &Finished<'_>) -> Answer {
             (verdict, headline)
         }
         State::Lost => {
-            let why = "nothing is heard of its cluster any more";
+            let why = match facts.now.closed_at {
+                Some(_) => "its cluster closed without telling",
+                None => "nothing is heard of its cluster any more",
+            };
             (
                 Verdict::Bad,
                 format!(
@@ -158,7 +161,7 @@ fn run(run: &RunEvidence) -> Evidence {
         State::Finished => "finished",
         State::Erred => "failed",
         State::Cancelled => "cancelled",
-        State::Lost => "lost with its cluster",
+        State::Lost => "lost",
     };
     let label = format!("Computation of {}, {how}", moment(run.started_at));
     let evidence = match run.stopped_at {

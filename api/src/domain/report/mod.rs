@@ -142,6 +142,12 @@ impl Report {
         stacks.flat_map(|stacks| stacks.iter()).flat_map(|stack| stack.iter()).map(|frame| &frame.hash)
     }
 
+    /// When the cluster closed, if this is the last report: when it was sent, unless it says.
+    #[must_use]
+    pub fn closed_at(&self) -> Option<UnixTime> {
+        self.is_final.then(|| self.cluster.closed_at.unwrap_or(self.sent_at))
+    }
+
     /// How many task groups its computations name together.
     #[must_use]
     pub fn links(&self) -> usize {
