@@ -85,5 +85,5 @@ pub(crate) use id::global_span_id;
 pub(crate) use in_place::Merged;
 pub(crate) use response::{finish, written};
 pub(crate) use scalar::check_scalar;
-pub(crate) use schema::MAX_NESTING;
+pub(crate) use schema::{MAX_NESTING, NOT_WATCHED};
 pub(crate) use subscription::{Delivery, Planned, Rows, Wanted, with_gap};

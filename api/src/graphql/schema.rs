@@ -28,6 +28,10 @@ use crate::{
 /// How deep fields and fragments may nest: resolving and looking for fields are recursive.
 pub(crate) const MAX_NESTING: usize = 30;
 
+/// Why a subscription is refused that would decrypt what is written down when it is read.
+pub(crate) const NOT_WATCHED: &str =
+    "code and profiles are not part of subscriptions: ask for them with a query";
+
 type Executable = async_graphql::Schema<Query, Mutation, Subscription>;
 
 // Every server has the same: what they differ in comes with each request.
@@ -176,8 +180,8 @@ impl Schema {
         if !account.read_what_is_audited() {
             return response;
         }
-        let message = "code and profiles are not part of subscriptions: ask for them with a query";
-        Some(Response::from_errors(vec![ApiError::Forbidden(message.to_owned()).of_the_answer()]))
+        // The guard refuses what would come to this, as far as the schema tells it.
+        Some(Response::from_errors(vec![ApiError::Forbidden(NOT_WATCHED.to_owned()).of_the_answer()]))
     }
 }
 

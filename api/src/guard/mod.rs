@@ -20,6 +20,7 @@ mod refusal;
 mod sharing;
 mod structure;
 mod values;
+mod watching;
 
 use std::sync::Arc;
 
@@ -188,6 +189,7 @@ impl Inner {
             .and_then(|()| nested_variables::check(self.schema, &document, &places))
             .map_err(|error| vec![error])?;
         let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
+        watching::check(self.schema, &document, &operation, &places).map_err(|error| vec![error])?;
         let executable = convert::document(&document, &operation, &places, &[]);
         let merged = Merged(merging::merges(&document, &operation));
         let cursor = sharing::cursor_variable(&operation, &mentions);

@@ -17,6 +17,8 @@ pub(super) enum Code {
     NotPersisted,
     /// The document does not say which of its operations to run.
     Operation,
+    /// The operation may not have what the document selects.
+    Forbidden,
     /// A variable has a value it cannot have.
     Input,
     /// The document is too large in itself.
@@ -36,6 +38,7 @@ impl Code {
             Self::PersistedNotFound => "PERSISTED_QUERY_NOT_FOUND",
             Self::NotPersisted => "PERSISTED_QUERY_NOT_IN_LIST",
             Self::Operation => "OPERATION_RESOLUTION_FAILURE",
+            Self::Forbidden => "FORBIDDEN",
             Self::Input => "BAD_USER_INPUT",
             Self::DocumentLimit => "DOCUMENT_LIMIT_EXCEEDED",
             Self::DepthLimit => "DEPTH_LIMIT_EXCEEDED",
