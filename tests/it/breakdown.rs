@@ -194,7 +194,7 @@ async fn a_scope_is_what_passes_all_of_its_conditions() {
     };
     for (arguments, message) in [
         ("scope: { clusterIds: [] }", "argument 'scope': 'clusterIds' must have 1 to 200 items"),
-        ("scope: { clusterIds: [\"1\"] }", "there is no such cluster"),
+        ("scope: { clusterIds: [\"1\"] }", "argument 'scope': there is no such cluster"),
         ("scope: { spanTags: [] }", "argument 'scope': 'spanTags' must have 1 to 100 items"),
         ("scope: { functions: [] }", "argument 'scope': 'functions' must have 1 to 100 items"),
         (

@@ -240,7 +240,7 @@ async fn a_wrong_filter_is_refused_and_named() {
             "argument 'minDurationSeconds': must be between 0 and 1000000000000",
         ),
         (json!({ "users": vec!["x"; 101] }), "argument 'users': must be at most 100"),
-        (json!({ "users": ["x"] }), "there is no such user"),
+        (json!({ "users": ["x"] }), "argument 'users': there is no such user"),
         (
             json!({ "startedIn": { "from": "yesterday" } }),
             "variable 'filter': field 'startedIn': field 'from': Failed to parse \"DateTime\": input contains invalid characters (DateTime)",

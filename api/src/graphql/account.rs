@@ -128,7 +128,7 @@ impl Account {
         #[graphql(desc = "Only what this user's clusters ran.")] user: Option<ID>,
         #[graphql(desc = "The first so many, 1 to 1,000.", default = 100)] first: i32,
     ) -> Result<Items<Function>, ApiError> {
-        let user = user.map(|user| User::identified(&self.0, &user)).transpose()?;
+        let user = user.map(|user| User::identified(&self.0, "user", &user)).transpose()?;
         function::of_days(&self.0, usage::days(from, to), user, first).await.map(Items)
     }
 

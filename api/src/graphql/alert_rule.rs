@@ -304,7 +304,8 @@ pub(super) struct DeleteAlertRulePayload {
 
 impl AlertRuleInput {
     fn check(self, scope: &AccountScope) -> Result<(RuleWish, Targets), ApiError> {
-        let users = self.users.map(|users| users.iter().map(|id| User::identified(scope, id)).collect());
+        let users =
+            self.users.map(|users| users.iter().map(|id| User::identified(scope, "users", id)).collect());
         let users: Option<Vec<UserId>> = users.transpose()?;
         let pattern =
             |tag: &TagPattern| tag.check().map_err(|error| ApiError::invalid("tags", error.to_string()));

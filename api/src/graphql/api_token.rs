@@ -143,7 +143,7 @@ pub(super) async fn create_token(
     input: CreateTokenInput,
 ) -> Result<CreateTokenPayload, ApiError> {
     let holder = match &input.user {
-        Some(user) => User::identified(scope, user)?,
+        Some(user) => User::identified(scope, "user", user)?,
         None => viewer.user_id(),
     };
     let wish = TokenWish {

@@ -286,7 +286,7 @@ impl AuditFilter {
         Ok(store::AuditFilter {
             action: self.action.map(Into::into),
             outcome: self.outcome.map(Into::into),
-            user: self.user.map(|user| User::identified(scope, &user)).transpose()?,
+            user: self.user.map(|user| User::identified(scope, "user", &user)).transpose()?,
             targets: self.target.map(|target| targets(scope, &target)),
             since: self.since.map(Into::into),
             until: self.until.map(Into::into),

@@ -113,7 +113,7 @@ async fn find(
     scope.take(Costly::Analyses, 1)?;
     let (id, likeness) = match baseline {
         Some(id) => {
-            let id = number(scope, &id)?;
+            let id = number(scope, &id, "baseline")?;
             if id == row.id {
                 let reason = "must be another cluster".to_owned();
                 return Err(ApiError::InvalidArgument { argument: "baseline", reason });
@@ -125,7 +125,8 @@ async fn find(
             None => return Ok(None),
         },
     };
-    let earlier = scope.loader.load_one(id).await?.ok_or(ApiError::NotFound("cluster"))?;
+    let missing = ApiError::unknown("baseline", "cluster");
+    let earlier = scope.loader.load_one(id).await?.ok_or(missing)?;
     let against = Against { id, started_at: earlier.started_at.0, likeness };
     Ok(Some((earlier, against)))
 }

@@ -195,7 +195,8 @@ impl ClusterFilter {
     pub(super) async fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
         at_most("users", self.users.as_deref(), MAX_USERS)?;
         at_most("flags", self.flags.as_deref(), MAX_KINDS)?;
-        let identified = |users: Vec<ID>| users.iter().map(|user| User::identified(scope, user)).collect();
+        let identified =
+            |users: Vec<ID>| users.iter().map(|user| User::identified(scope, "users", user)).collect();
         let users = self.users.map(identified).transpose()?;
         if let Some(text) = &self.search {
             bounded_text("search", text)?;

@@ -14,6 +14,14 @@ pub enum ApiError {
     /// There is no such thing, or not for this viewer: both look the same.
     #[error("there is no such {0}")]
     NotFound(&'static str),
+    /// The same of what an argument names.
+    #[error("argument '{argument}': there is no such {what}")]
+    Unknown {
+        /// The argument's name in the schema.
+        argument: &'static str,
+        /// What kind of thing it names.
+        what: &'static str,
+    },
     /// An argument has a value it cannot have.
     #[error("argument '{argument}': {reason}")]
     InvalidArgument {
@@ -49,7 +57,12 @@ impl ApiError {
         Self::InvalidArgument { argument, reason: reason.into() }
     }
 
-    /// The same of the answer as a whole, which is at no place of the document.
+    /// An argument that names nothing.
+    pub(super) fn unknown(argument: &'static str, what: &'static str) -> Self {
+        Self::Unknown { argument, what }
+    }
+
+    /// It as an error of the answer as a whole, which is at no place of the document.
     pub(crate) fn of_the_answer(self) -> ServerError {
         let error = Error::from(self).into_server_error(Pos::default());
         ServerError { locations: Vec::new(), ..error }
@@ -57,7 +70,7 @@ impl ApiError {
 
     fn code(&self) -> &'static str {
         match self {
-            Self::NotFound(_) => "NOT_FOUND",
+            Self::NotFound(_) | Self::Unknown { .. } => "NOT_FOUND",
             Self::InvalidArgument { .. } | Self::TooMuch(_) => "BAD_USER_INPUT",
             Self::Forbidden(_) => "FORBIDDEN",
             Self::Sealed(SealError::KeyMissing(_)) => "KEY_MISSING",

@@ -231,7 +231,7 @@ pub(super) async fn set_member_role(
     user: &ID,
     (role, until): (MemberRole, Option<DateTime<Utc>>),
 ) -> Result<MemberPayload, ApiError> {
-    let user = User::identified(scope, user)?;
+    let user = User::identified(scope, "user", user)?;
     let after = Some(grant(role, until));
     let outcome = member::change(&scope.store, actor, user, after, scope.now.into()).await?;
     payload(scope, outcome, (Action::SetMemberRole, Target::User(user)), "user").await
@@ -242,7 +242,7 @@ pub(super) async fn remove_member(
     actor: UserId,
     user: &ID,
 ) -> Result<MemberPayload, ApiError> {
-    let user = User::identified(scope, user)?;
+    let user = User::identified(scope, "user", user)?;
     let outcome = member::change(&scope.store, actor, user, None, scope.now.into()).await?;
     let attempt = (Action::RemoveMember, Target::User(user));
     let mut payload = payload(scope, outcome, attempt, "user").await?;

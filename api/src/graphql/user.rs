@@ -16,11 +16,15 @@ impl User {
         Self { scope: scope.clone(), row }
     }
 
-    /// The user an identifier of this account names; those of another account name nobody.
-    pub(super) fn identified(scope: &AccountScope, id: &ID) -> Result<UserId, ApiError> {
+    /// The user whom an argument names by an identifier of this account; those of another account name nobody.
+    pub(super) fn identified(
+        scope: &AccountScope,
+        argument: &'static str,
+        id: &ID,
+    ) -> Result<UserId, ApiError> {
         match GlobalId::parse(id) {
             Some(GlobalId::User(account, user)) if account == scope.account.id => Ok(user),
-            _ => Err(ApiError::NotFound("user")),
+            _ => Err(ApiError::unknown(argument, "user")),
         }
     }
 

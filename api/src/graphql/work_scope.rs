@@ -104,7 +104,7 @@ impl WorkScope {
             Some(ids) => {
                 let found = scope.loader.load_many(ids.iter().copied()).await?;
                 if found.len() < ids.len() {
-                    return Err(ApiError::NotFound("cluster"));
+                    return Err(ApiError::unknown(argument, "cluster"));
                 }
                 found.into_values().filter(|row| was_there(row, range)).collect()
             }
@@ -175,15 +175,15 @@ fn numbers(
         let reason = format!("'clusterIds' must have 1 to {MAX_CLUSTERS} items");
         return Err(ApiError::InvalidArgument { argument, reason });
     }
-    ids.iter().map(|id| number(scope, id)).collect()
+    ids.iter().map(|id| number(scope, id, argument)).collect()
 }
 
-/// The cluster that an identifier of this account names, by the identifier or the number.
-pub(super) fn number(scope: &AccountScope, id: &ID) -> Result<ClusterId, ApiError> {
+/// The cluster that an argument names by an identifier of this account or by its number.
+pub(super) fn number(scope: &AccountScope, id: &ID, argument: &'static str) -> Result<ClusterId, ApiError> {
     let number = match GlobalId::parse(id) {
         Some(GlobalId::Cluster(account, number)) if account == scope.account.id => Some(number),
         Some(_) => None,
         None => id.parse().ok(),
     };
-    number.ok_or(ApiError::NotFound("cluster"))
+    number.ok_or(ApiError::unknown(argument, "cluster"))
 }

@@ -178,13 +178,13 @@ async fn named(scope: &AccountScope, ids: Option<Vec<ID>>) -> Result<Option<Vec<
     at_most("ids", Some(&ids), MAX_CLUSTERS)?;
     let number = |id: &ID| match GlobalId::parse(id) {
         Some(GlobalId::Cluster(account, number)) if account == scope.account.id => Ok(number),
-        _ => Err(ApiError::NotFound("cluster")),
+        _ => Err(ApiError::unknown("ids", "cluster")),
     };
     let mut numbers = ids.iter().map(number).collect::<Result<Vec<_>, _>>()?;
     numbers.sort_unstable();
     numbers.dedup();
     if scope.store.clusters_by_id(&numbers).await?.len() < numbers.len() {
-        return Err(ApiError::NotFound("cluster"));
+        return Err(ApiError::unknown("ids", "cluster"));
     }
     Ok(Some(numbers))
 }
