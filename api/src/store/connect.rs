@@ -47,7 +47,7 @@ use crate::{
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long a migration waits for the one of another process on the same SQLite file: for longer than building an index takes.
-const MIGRATION_PATIENCE: Duration = Duration::from_secs(3600);
+const MIGRATION_PATIENCE: Duration = Duration::from_hours(1);
 
 /// What SQLite answers while another connection holds a lock, and how soon it is asked again.
 const SQLITE_BUSY: &str = "5";
