@@ -11,7 +11,7 @@ import logging
 import weakref
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from . import ledger
+from .ledger import thin_out as thin_out_ledger
 
 logger = logging.getLogger("distributed.galvo")
 
@@ -72,7 +72,7 @@ def leave(scheduler: Any, settings: Mapping[str, Any], told: Dict[str, Any]) -> 
 
 def thin_out(scheduler: Any, told: Dict[str, Any]) -> None:
     """Lets go what Dask itself has forgotten, and what has waited for too long to be sent."""
-    ledger.thin_out(told["ledger"], scheduler)
+    thin_out_ledger(told["ledger"], scheduler)
     told["thinnings"] = told.get("thinnings", 0) + 1
     if told["thinnings"] >= UNSENT_THINNINGS:
         told["ledger"]["unsent"] = {}
