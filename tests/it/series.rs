@@ -142,8 +142,9 @@ async fn series_of_workers_clusters_and_accounts_are_apart() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let report = |value: i64| {
-        let sample = |worker: Option<u128>, add: i64| {
-            sample(worker, 1_500, json!({ "memory_process_bytes": value + add }))
+        let sample = |worker: Option<u128>, add: i32| {
+            let gil = 0.25 * f64::from(add);
+            sample(worker, 1_500, json!({ "memory_process_bytes": value + i64::from(add), "gil_contention": gil }))
         };
         let mut report = report(1, 15.0, vec![sample(None, 0), sample(Some(1), 1), sample(Some(2), 2)]);
         report["workers"] = json!([worker(1), worker(2), worker(3)]);
@@ -151,17 +152,21 @@ async fn series_of_workers_clusters_and_accounts_are_apart() {
     };
     let query = "{ viewer { account { clusters { nodes {
         series(metrics: [MEMORY_PROCESS]) { unit bucketSeconds points { at value } }
-        workers { nodes { series(metrics: [MEMORY_PROCESS]) { points { at value } } } } } } } } }";
+        workers { nodes { series(metrics: [MEMORY_PROCESS, GIL_CONTENTION]) { points { at value } } } } } } } } }";
     for (member, value) in [(&ada, 1_000), (&bob, 5_000)] {
         member.reported(&report(value)).await;
     }
     for (member, value) in [(&ada, 1_000.0), (&bob, 5_000.0)] {
         let answer = member.query(query, json!({})).await;
-        let points = |add: f64| json!([{ "at": "2026-11-20T11:00:01+00:00", "value": value + add }]);
-        let worker = |points: Value| json!({ "series": [{ "points": points }] });
+        let point = |value: f64| json!([{ "at": "2026-11-20T11:00:01+00:00", "value": value }]);
+        let worker = |[memory, gil]: [Value; 2]| json!({ "series": [{ "points": memory }, { "points": gil }] });
         let expected = json!([{
-            "series": [{ "unit": "BYTES", "bucketSeconds": 1, "points": points(0.0) }],
-            "workers": { "nodes": [worker(points(1.0)), worker(points(2.0)), worker(json!([]))] },
+            "series": [{ "unit": "BYTES", "bucketSeconds": 1, "points": point(value) }],
+            "workers": { "nodes": [
+                worker([point(value + 1.0), point(0.25)]),
+                worker([point(value + 2.0), point(0.5)]),
+                worker([json!([]), json!([])]),
+            ] },
         }]);
         assert_eq!(answer["viewer"]["account"]["clusters"]["nodes"], expected);
     }

@@ -102,7 +102,7 @@ impl Export {
         Self {
             name,
             path,
-            description: one_line(field.description.as_deref()),
+            description: description(field, shape),
             parameters,
             columns,
             of_cluster: list.of == Of::Cluster,
@@ -133,6 +133,20 @@ impl Parameter {
     }
 }
 
+/// What the schema says of the list, and what it says of the argument that is not for a client to give.
+fn description(field: &FieldDefinition, shape: Shape) -> String {
+    let mut description = one_line(field.description.as_deref());
+    if is_bounded(field, shape) {
+        write!(description, " At most {UNPAGED} rows.").expect("a text takes all");
+    }
+    description
+}
+
+/// Whether it is the beginning of a list that has no pages.
+fn is_bounded(field: &FieldDefinition, shape: Shape) -> bool {
+    shape == Shape::Whole && field.arguments.iter().any(|argument| argument.name == "first")
+}
+
 /// The document that asks for a page of a list, with the parameters as variables. The names of its own variables begin with
 /// an underscore.
 fn document(list: &List, field: &FieldDefinition, shape: Shape, parameters: &[Parameter]) -> String {
@@ -145,7 +159,7 @@ fn document(list: &List, field: &FieldDefinition, shape: Shape, parameters: &[Pa
     if shape == Shape::Connection {
         variables.push_str(", $_first: Int, $_after: String");
         add(format_args!("first: $_first, after: $_after "));
-    } else if field.arguments.iter().any(|argument| argument.name == "first") {
+    } else if is_bounded(field, shape) {
         add(format_args!("first: {UNPAGED} "));
     }
     for Parameter { name, ty, default, .. } in parameters {
