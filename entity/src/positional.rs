@@ -1,18 +1,28 @@
 //! Rows that are read by the places of their columns.
 
+use std::ops::RangeFrom;
+
 use sea_orm::{DbErr, EntityTrait, ModelTrait, QueryResult};
 
-/// A row of a statement that selects all columns of its table, in their order, before any others. Looking for each
-/// column of each row by its name takes longer than anything else that is done to read a list.
+/// A row of a statement that selects all columns of its table, in their order. Looking for each column of each row by
+/// its name takes longer than anything else that is done to read a list.
 pub trait Positional: ModelTrait {
     /// What most lists show of a row, where that is much less than all of it.
     const LISTED: Option<Listed<Self>> = None;
 
-    /// Reads the row.
+    /// Reads the row, whose columns come before any others.
     ///
     /// # Errors
     /// When a column has another type.
-    fn by_position(row: &QueryResult) -> Result<Self, DbErr>;
+    fn by_position(row: &QueryResult) -> Result<Self, DbErr> {
+        Self::next_of(row, &mut (0..))
+    }
+
+    /// Reads it from the next columns of a row that has those of several tables.
+    ///
+    /// # Errors
+    /// When a column has another type.
+    fn next_of(row: &QueryResult, columns: &mut RangeFrom<usize>) -> Result<Self, DbErr>;
 }
 
 /// A part of a row.
@@ -41,8 +51,10 @@ macro_rules! positional {
         }
 
         impl $crate::positional::Positional for Model {
-            fn by_position(row: &sea_orm::QueryResult) -> Result<Self, sea_orm::DbErr> {
-                let mut columns = 0..;
+            fn next_of(
+                row: &sea_orm::QueryResult,
+                columns: &mut std::ops::RangeFrom<usize>,
+            ) -> Result<Self, sea_orm::DbErr> {
                 // The end is not reached.
                 let mut next = || columns.next().unwrap_or(usize::MAX);
                 Ok(Self { $($field: row.try_get_by_index(next())?,)* })

@@ -2,16 +2,18 @@
 
 use sea_orm::entity::prelude::*;
 
-use crate::{Timestamp, ids::UserId};
+use crate::{Timestamp, ids::UserId, positional::positional};
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "users")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: UserId,
-    /// Unique over all accounts.
-    pub name: String,
-    pub created_at: Timestamp,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "users")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: UserId,
+        /// Unique over all accounts.
+        pub name: String,
+        pub created_at: Timestamp,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
