@@ -38,11 +38,16 @@ pub(crate) fn compress(plain: &[u8]) -> Vec<u8> {
 /// What was compressed; none if that cannot be read, or has more than `most` bytes. Compressed texts begin with their length, and
 /// no more memory is taken.
 pub(crate) fn decompress(compressed: &[u8], most: usize) -> Option<Vec<u8>> {
-    let length = usize::try_from(get_frame_content_size(compressed).ok()??).ok()?;
+    let length = plain_length(compressed)?;
     if length > most {
         return None;
     }
     TABLES.with_borrow_mut(|tables| tables.decompressor.decompress(compressed, length)).ok()
+}
+
+/// How long what was compressed is, by what it says of itself; none if it says nothing.
+pub(crate) fn plain_length(compressed: &[u8]) -> Option<usize> {
+    usize::try_from(get_frame_content_size(compressed).ok()??).ok()
 }
 
 #[cfg(test)]

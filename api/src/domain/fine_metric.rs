@@ -77,7 +77,7 @@ pub struct Labels {
 
 /// What was packed of one span, or of what belongs to none.
 #[derive(Debug)]
-pub struct Cells(Vec<((Arc<Label>, bool), f64)>);
+pub struct Cells(Vec<(Of, f64)>);
 
 impl Labels {
     /// Reads what was packed of one span, or of what belongs to none.
@@ -153,16 +153,21 @@ impl Cells {
     }
 
     /// What each value is of, whether that belongs to spans, and the value.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&(Arc<Label>, bool), f64)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Of, f64)> {
         self.0.iter().map(|(of, value)| (of, *value))
     }
 }
 
+/// What a value is of, and whether that belongs to spans.
+type Of = (Arc<Label>, bool);
+
 /// Sums of metrics over spans.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// By what they are of, and whether they belong to spans.
-    sums: BTreeMap<(Arc<Label>, bool), f64>,
+    /// In the order in which they were first met.
+    sums: Vec<(Of, f64)>,
+    /// Where each of them stands.
+    places: BTreeMap<Of, usize>,
     packed: usize,
 }
 
@@ -180,13 +185,35 @@ pub struct Row {
 impl Table {
     /// Adds what was packed of one span, or of what belongs to none.
     pub fn add(&mut self, cells: &Cells) {
+        // Most spans of a cluster have the same labels in the same order, and then nothing is looked up.
+        let mut next = 0;
         for (of, value) in &cells.0 {
-            match self.sums.get_mut(of) {
-                Some(sum) => *sum += value,
-                None => _ = self.sums.insert(of.clone(), *value),
-            }
+            let place = match self.sums.get(next) {
+                Some((known, _)) if Arc::ptr_eq(&known.0, &of.0) && known.1 == of.1 => next,
+                _ => self.place(of),
+            };
+            self.sums[place].1 += value;
+            next = place + 1;
         }
         self.packed += 1;
+    }
+
+    fn place(&mut self, of: &Of) -> usize {
+        if let Some(place) = self.places.get(of) {
+            return *place;
+        }
+        let place = self.sums.len();
+        self.sums.push((of.clone(), 0.0));
+        self.places.insert(of.clone(), place);
+        place
+    }
+
+    /// What each sum is of, and the sum, in the order of their labels.
+    fn iter(&self) -> impl Iterator<Item = (&Label, bool, f64)> {
+        self.places.values().map(|place| {
+            let ((label, span_attributable), value) = &self.sums[*place];
+            (&**label, *span_attributable, *value)
+        })
     }
 
     /// How often something was added.
@@ -210,19 +237,15 @@ impl Table {
     /// The units that occur.
     #[must_use]
     pub fn units(&self) -> BTreeSet<&str> {
-        self.sums.keys().map(|(label, _)| label.unit.as_str()).collect()
+        self.iter().map(|(label, ..)| label.unit.as_str()).collect()
     }
 
     /// The values in one unit or in all: by unit, the largest first.
     #[must_use]
     pub fn rows(&self, unit: Option<&str>) -> Vec<Row> {
-        let wanted = self.sums.iter().filter(|((label, _), _)| unit.is_none_or(|unit| label.unit == unit));
+        let wanted = self.iter().filter(|(label, ..)| unit.is_none_or(|unit| label.unit == unit));
         let mut rows: Vec<Row> = wanted
-            .map(|((label, span_attributable), value)| Row {
-                label: Label::clone(label),
-                span_attributable: *span_attributable,
-                value: *value,
-            })
+            .map(|(label, span_attributable, value)| Row { label: label.clone(), span_attributable, value })
             .collect();
         // Stable, so that equal values keep the order of their labels.
         rows.sort_by(|a, b| a.label.unit.cmp(&b.label.unit).then(b.value.total_cmp(&a.value)));
@@ -231,14 +254,14 @@ impl Table {
 
     /// What there is of each label, in no order that means anything.
     pub fn sums(&self) -> impl Iterator<Item = (&Label, f64)> {
-        self.sums.iter().map(|((label, _), value)| (&**label, *value))
+        self.iter().map(|(label, _, value)| (label, value))
     }
 
     /// Thread-seconds spent executing tasks; `None` when nothing was measured at all.
     #[must_use]
     pub fn execute_seconds(&self) -> Option<f64> {
         let executing = |label: &Label| label.context == EXECUTE && label.unit == SECONDS;
-        let seconds = self.sums.iter().filter(|((label, _), _)| executing(label)).map(|(_, value)| *value);
+        let seconds = self.iter().filter(|(label, ..)| executing(label)).map(|(.., value)| value);
         (!self.is_empty()).then(|| seconds.sum())
     }
 }

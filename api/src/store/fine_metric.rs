@@ -6,17 +6,22 @@ use entity::{
     fine_metric::{Column, Entity, Model},
     ids::{ClusterId, SpanId},
 };
-use sea_orm::{ColumnTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use uuid::Uuid;
 
 use super::{error::StoreError, scoped::AccountStore, span::one_of, upsert::newest_wins};
 use crate::{
     blocking::blocking,
+    compression::plain_length,
     domain::{
         fine_metric::{self, Labels, Table, Unreadable},
         report::FineMetricsReport,
     },
 };
+
+/// Bytes that are read where requests are answered: it takes less than half a millisecond. The way to another thread and back is
+/// not worth it for fewer.
+const SMALL: usize = 128 << 10;
 
 /// Stands for the spans of what has none.
 pub(crate) const NO_SPAN: SpanId = SpanId(Uuid::nil());
@@ -32,6 +37,22 @@ const MAX_READ: usize = 200_000;
 
 /// Sums that are made together at the most.
 const MAX_SUMS: usize = 500_000;
+
+/// What is read to sum: whose values they are, and the values.
+type Packed = (ClusterId, SpanId, Vec<u8>);
+
+fn packed(select: Select<Entity>) -> Select<Entity> {
+    select.select_only().columns([Column::ClusterId, Column::SpanId, Column::Cells])
+}
+
+/// What `read` makes of rows, in another thread if that takes long enough to be felt by others.
+async fn unpacked<T: Send + 'static>(
+    rows: Vec<Packed>,
+    read: impl FnOnce(Vec<Packed>) -> Result<T, Unreadable> + Send + 'static,
+) -> Result<T, Unreadable> {
+    let bytes: usize = rows.iter().filter_map(|(.., packed)| plain_length(packed)).sum();
+    if bytes > SMALL { blocking(move || read(rows)).await } else { read(rows) }
+}
 
 impl AccountStore {
     /// The sums over each set of spans, in the order of `sets`.
@@ -49,12 +70,12 @@ impl AccountStore {
         all.dedup();
         let (mut labels, mut cells) = (Labels::default(), HashMap::new());
         for ids in all.chunks(MAX_IDS) {
-            let select = self.select::<Entity>().filter(one_of(Column::ClusterId, Column::SpanId, ids));
-            let rows = select.all(&self.reads()).await?;
-            (labels, cells) = blocking(move || -> Result<_, Unreadable> {
-                for row in rows {
-                    let read = labels.read(&row.cells, row.span_id != NO_SPAN)?;
-                    cells.insert((row.cluster_id, row.span_id), read);
+            let select = packed(self.select()).filter(one_of(Column::ClusterId, Column::SpanId, ids));
+            let rows: Vec<Packed> = select.into_tuple().all(&self.reads()).await?;
+            (labels, cells) = unpacked(rows, move |rows| {
+                for (cluster, span, packed) in rows {
+                    let read = labels.read(&packed, span != NO_SPAN)?;
+                    cells.insert((cluster, span), read);
                 }
                 Ok((labels, cells))
             })
@@ -90,21 +111,22 @@ impl AccountStore {
         &self,
         clusters: &[ClusterId],
     ) -> Result<HashMap<ClusterId, Table>, StoreError> {
-        let select = self.select::<Entity>().filter(Column::ClusterId.is_in(clusters.iter().copied()));
+        let select = packed(self.select()).filter(Column::ClusterId.is_in(clusters.iter().copied()));
         let select = select.order_by_asc(Column::ClusterId).order_by_asc(Column::SpanId).limit(MAX_ROWS);
         let (mut labels, mut found) = (Labels::default(), HashMap::<ClusterId, Table>::new());
-        let (mut rows, mut read) = (select.clone().all(&self.reads()).await?, 0);
+        let mut rows: Vec<Packed> = select.clone().into_tuple().all(&self.reads()).await?;
+        let mut read = 0;
         // In parts: all rows of clusters may be many.
-        while let Some((cluster, span)) = rows.last().map(|row| (row.cluster_id, row.span_id)) {
+        while let Some((cluster, span)) = rows.last().map(|(cluster, span, _)| (*cluster, *span)) {
             let whole = (rows.len() as u64) < MAX_ROWS;
             read += rows.len();
             if read > MAX_READ {
                 return Err(StoreError::TooMuch("the clusters have too many spans: ask for fewer clusters"));
             }
-            (labels, found) = blocking(move || -> Result<_, Unreadable> {
-                for row in rows {
-                    let cells = labels.read(&row.cells, row.span_id != NO_SPAN)?;
-                    found.entry(row.cluster_id).or_default().add(&cells);
+            (labels, found) = unpacked(rows, move |rows| {
+                for (cluster, span, packed) in rows {
+                    let cells = labels.read(&packed, span != NO_SPAN)?;
+                    found.entry(cluster).or_default().add(&cells);
                 }
                 Ok((labels, found))
             })
@@ -114,7 +136,7 @@ impl AccountStore {
             }
             let same_cluster = Column::ClusterId.eq(cluster).and(Column::SpanId.gt(span));
             let after = Column::ClusterId.gt(cluster).or(same_cluster);
-            rows = select.clone().filter(after).all(&self.reads()).await?;
+            rows = select.clone().filter(after).into_tuple().all(&self.reads()).await?;
         }
         Ok(found)
     }
