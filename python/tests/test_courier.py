@@ -387,23 +387,50 @@ def end_executor():
 def test_the_final_message_of_a_program_that_ends(
     galvo, scheduler, host, known, monkeypatch, caplog
 ):
-    looked_up = []
-    real = socket.getaddrinfo
+    looked_up, real = [], socket.getaddrinfo
     galvo.address = galvo.address.replace("127.0.0.1", host)
+
+    def look_up(*asked):
+        looked_up.append((asked[0], threading.current_thread().name))
+        return real(*asked)
 
     async def act(courier):
         if known:
             await courier.deliver()
         end_executor()
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *a: looked_up.append(a) or real(*a))
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
         await courier.deliver_final("done")
 
     scheduler.submit("x-1")
     run(galvo, scheduler, act)
     assert [report["final"] for report in galvo.accepted] == [False, True][not known :]
     assert galvo.groups()[0]["name"] == "x-1" and caplog.records == []
-    # A name is not looked up on the event loop, unless there is no other way.
-    assert [host for host, *_ in looked_up] == ([] if known else [host])
+    # A name that is not known is looked up, and never on the event loop.
+    assert looked_up == ([] if known else [(host, "galvo-resolver")])
+
+
+def test_a_name_server_that_is_silent_does_not_hold_up_a_program_that_ends(
+    galvo, scheduler, monkeypatch
+):
+    asked, answered = threading.Event(), threading.Event()
+
+    def look_up(*_):
+        asked.set()
+        answered.wait(60)
+        raise socket.gaierror("no such name")
+
+    async def act(courier):
+        end_executor()
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        delivery = asyncio.ensure_future(courier.deliver_final("done"))
+        while not asked.is_set():  # this goes on, too
+            await asyncio.sleep(0.01)
+        await delivery
+
+    scheduler.submit("x-1")
+    run(galvo, scheduler, act)
+    assert galvo.accepted == [] and not answered.is_set()
+    answered.set()
 
 
 def test_a_name_is_looked_up_each_time_as_long_as_that_does_not_block(monkeypatch):
