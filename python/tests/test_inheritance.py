@@ -70,10 +70,12 @@ def test_registering_again_goes_on(noticed, often, cluster, client):
     futures[-1].exception()
     before = rows_of(often)
     plugin = cluster.scheduler.plugins["galvo"]
-    unregister(cluster)
     if noticed:
+        unregister(cluster)
         wait_until(lambda: plugin._timer is None)
     else:
+        on_loop(cluster, plugin._timer.stop)
+        unregister(cluster)
         assert plugin._timer is not None
     galvo.register()
     assert plugin._timer is None
@@ -202,8 +204,9 @@ def test_what_cannot_be_understood_is_ignored(change, often, cluster, client, ca
     rows_of(often)
     plugin = cluster.scheduler.plugins["galvo"]
     unregister(cluster)
-    wait_until(lambda: plugin._timer is None)
-    (told,) = getattr(cluster.scheduler, ATTRIBUTE)["left"].values()
+    left = getattr(cluster.scheduler, ATTRIBUTE)["left"]
+    wait_until(lambda: left)
+    (told,) = left.values()
     change(told)
     sequence = often.accepted[-1]["sequence"]
     galvo.register()
@@ -264,6 +267,7 @@ def test_only_the_latest_destinations_are_kept():
 
 def test_what_dask_has_forgotten_is_let_go(monkeypatch):
     monkeypatch.setattr(inheritance, "THINNING_SECONDS", 0.01)
+    monkeypatch.setattr(inheritance, "UNSENT_THINNINGS", 2)
     scheduler = Living()
     living, going = scheduler.submit("living-1", "going-1")
     scheduler.fail(scheduler.keys(going)[0])

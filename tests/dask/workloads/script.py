@@ -25,13 +25,18 @@ def compute(client):
     return failed
 
 
-def interrupt():
-    """Somebody loses patience with a computation, and does another one then."""
+def interrupt(scheduler):
+    """Somebody loses patience with a computation of which a part is done, and does another one then."""
     # Whoever starts tests in the background of a shell has them ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    patience = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+
+    def lose_patience():
+        while not any(group.states["memory"] for group in list(scheduler.task_groups.values())):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
     with suppress(KeyboardInterrupt):
-        patience.start()
+        threading.Thread(target=lose_patience, daemon=True).start()
         dask.compute([dask.delayed(time.sleep)(0.5 + number / 1000) for number in range(60)])
     time.sleep(1)  # what runs is let finish
 
@@ -47,7 +52,7 @@ def main(workers, end):
     galvo.register()
     print(cluster.scheduler.id, flush=True)
     if end == "interruption":
-        interrupt()
+        interrupt(cluster.scheduler)
     failed = compute(client)
     if end == "exception":
         failed.result()
