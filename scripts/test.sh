@@ -86,8 +86,10 @@ told() {
   return "$ended"
 }
 
-# They wait more than they compute: for each other, for databases and for time to pass.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((4 * $(nproc)))}
+# They wait more than they compute: for each other, for databases and for time to pass. Each may have 8 connections of the 300
+# that PostgreSQL takes here.
+threads=$((4 * $(nproc)))
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((threads < 24 ? threads : 24))}
 step "Rust tests, on SQLite" \
   runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast
 step "integration tests, on PostgreSQL" runner cargo test --package galvo-tests --no-fail-fast

@@ -144,7 +144,11 @@ async fn series_of_workers_clusters_and_accounts_are_apart() {
     let report = |value: i64| {
         let sample = |worker: Option<u128>, add: i32| {
             let gil = 0.25 * f64::from(add);
-            sample(worker, 1_500, json!({ "memory_process_bytes": value + i64::from(add), "gil_contention": gil }))
+            sample(
+                worker,
+                1_500,
+                json!({ "memory_process_bytes": value + i64::from(add), "gil_contention": gil }),
+            )
         };
         let mut report = report(1, 15.0, vec![sample(None, 0), sample(Some(1), 1), sample(Some(2), 2)]);
         report["workers"] = json!([worker(1), worker(2), worker(3)]);
@@ -159,7 +163,8 @@ async fn series_of_workers_clusters_and_accounts_are_apart() {
     for (member, value) in [(&ada, 1_000.0), (&bob, 5_000.0)] {
         let answer = member.query(query, json!({})).await;
         let point = |value: f64| json!([{ "at": "2026-11-20T11:00:01+00:00", "value": value }]);
-        let worker = |[memory, gil]: [Value; 2]| json!({ "series": [{ "points": memory }, { "points": gil }] });
+        let worker =
+            |[memory, gil]: [Value; 2]| json!({ "series": [{ "points": memory }, { "points": gil }] });
         let expected = json!([{
             "series": [{ "unit": "BYTES", "bucketSeconds": 1, "points": point(value) }],
             "workers": { "nodes": [

@@ -16,8 +16,7 @@ use tokio::{
 use super::Watching;
 
 const CLUSTERS: &str = "subscription($after: String) { clusters(account: \"ada\", after: $after) { cluster { name totals { tasks } } } }";
-const EVENTS: &str =
-    "subscription($after: String) { events(account: \"ada\", after: $after) { events { cluster { name } data } } }";
+const EVENTS: &str = "subscription($after: String) { events(account: \"ada\", after: $after) { events { cluster { name } data } } }";
 
 /// A Redis of its own, which can be killed.
 struct Redis {
