@@ -211,7 +211,10 @@ FILES = {
     "deep YAML that is not wanted": (b"x: " + b"[" * 250, "it has more than 200 levels"),
     # Newer releases of the parser are the first to refuse what is deeper than anybody writes.
     "very deep YAML": (b"scheduler: " + b"[" * DEEP, "it has more than 200 levels|nesting depth"),
-    "very deep YAML that is not wanted": (b"x: " + b"[" * DEEP, "more than 200 levels|nesting depth"),
+    "very deep YAML that is not wanted": (
+        b"x: " + b"[" * DEEP,
+        "it has more than 200 levels|nesting depth",
+    ),
     "half of YAML": (b"scheduler: {id: 'a", "cannot be read as YAML"),
     "no document": (b"<p>Dask Performance Report</p>", "no document of Bokeh"),
     "broken JSON": (b"<script type='application/json'>{]</script>", "cannot be read"),

@@ -202,7 +202,6 @@ def test_what_cannot_be_understood_is_ignored(change, often, cluster, client, ca
     galvo.register()
     futures = work(client, 1, 2)
     rows_of(often)
-    plugin = cluster.scheduler.plugins["galvo"]
     unregister(cluster)
     left = getattr(cluster.scheduler, ATTRIBUTE)["left"]
     wait_until(lambda: left)

@@ -52,7 +52,6 @@ pub struct Credentials {
     pub standing: Standing,
 }
 
-#[expect(clippy::disallowed_methods, reason = "a token is looked up before an account is known")]
 impl SystemStore {
     /// The token with this public half, whatever its state, of somebody who is a member. Where there is none, another is read and
     /// not returned: the time it takes does not tell one from the other.
