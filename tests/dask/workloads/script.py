@@ -26,7 +26,7 @@ def compute(client):
 
 
 def interrupt(scheduler):
-    """Somebody loses patience with a computation of which a part is done, and does another one then."""
+    """Somebody loses patience with a computation that is done in part, and does another one."""
     # Whoever starts tests in the background of a shell has them ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
