@@ -60,7 +60,8 @@ def test_environments(galvo, python, processes):
         workers = known and workers_of(galvo, observed)
         # What it runs on comes with a heartbeat of the worker.
         told = workers and all(w["environment"] and w["environment"]["executable"] for w in workers)
-        return told and (found, workers)
+        # Asked again, since one answer's parts may have been read before and after a report.
+        return told and (galvo.query(ENVIRONMENTS, id=id_)["cluster"], workers)
 
     found, workers = wait_until(answer, "Galvo knows what all of them run on")
     scheduler = environment_of(observed["versions"], observed["executable"])
