@@ -385,7 +385,7 @@ def test_what_the_coiled_client_tells_of_a_span(run):
     span = told(run)
     begun, ended = seconds(span["clientStartedAt"]), seconds(span["clientStoppedAt"])
     assert run.told["begun"] - 0.001 <= begun < ended <= run.told["ended"]
-    # Workers tell times by what they estimate of the scheduler's clock, which on a busy machine is off by some 0.1 s.
+    # Workers estimate the scheduler's clock, which on a busy machine is off by some 0.1 s.
     assert begun - 0.5 <= seconds(span["startedAt"]) < seconds(span["stoppedAt"]) <= ended + 0.5
     (frame,) = span["clientCode"]
     assert frame["snippet"]["text"] == run.told["code"]
