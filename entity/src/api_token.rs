@@ -49,40 +49,7 @@ positional! {
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
-pub enum Relation {
-    #[sea_orm(
-        belongs_to = "crate::account::Entity",
-        from = "Column::AccountId",
-        to = "crate::account::Column::Id"
-    )]
-    Account,
-    #[sea_orm(belongs_to = "crate::user::Entity", from = "Column::UserId", to = "crate::user::Column::Id")]
-    User,
-    #[sea_orm(
-        belongs_to = "crate::membership::Entity",
-        from = "(Column::AccountId, Column::UserId)",
-        to = "(crate::membership::Column::AccountId, crate::membership::Column::UserId)"
-    )]
-    Membership,
-}
-
-impl Related<crate::account::Entity> for Entity {
-    fn to() -> RelationDef {
-        Relation::Account.def()
-    }
-}
-
-impl Related<crate::user::Entity> for Entity {
-    fn to() -> RelationDef {
-        Relation::User.def()
-    }
-}
-
-impl Related<crate::membership::Entity> for Entity {
-    fn to() -> RelationDef {
-        Relation::Membership.def()
-    }
-}
+pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
