@@ -16,6 +16,7 @@ use harness::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use self::{every_field::Walk, life::Life};
 use crate::sdl::{Sdl, path};
 
 /// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`, in
@@ -74,10 +75,13 @@ const NODES: [&str; 9] = [
 ];
 
 /// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 60] = [
+const ROUTES: [(&str, Guard); 74] = [
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Guard::Case),
     ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Guard::Case),
     ("GET /api/v1/api-tokens/", Guard::Case),
+    ("GET /api/v1/export/alert-deliveries", Guard::Case),
+    ("GET /api/v1/export/alert-rules", Guard::Case),
+    ("GET /api/v1/export/alerts", Guard::Case),
     ("GET /api/v1/export/audit-log", Guard::Case),
     ("GET /api/v1/export/clusters", Guard::Case),
     ("GET /api/v1/export/clusters/{id}/clients", Guard::Case),
@@ -85,6 +89,7 @@ const ROUTES: [(&str, Guard); 60] = [
     ("GET /api/v1/export/clusters/{id}/errors", Guard::Case),
     ("GET /api/v1/export/clusters/{id}/events", Guard::Case),
     ("GET /api/v1/export/clusters/{id}/fine-metrics", Guard::Case),
+    ("GET /api/v1/export/clusters/{id}/flags", Guard::Case),
     ("GET /api/v1/export/clusters/{id}/functions", Guard::Case),
     ("GET /api/v1/export/clusters/{id}/logs", Guard::Case),
     ("GET /api/v1/export/clusters/{id}/spans", Guard::Case),
@@ -93,12 +98,22 @@ const ROUTES: [(&str, Guard); 60] = [
     ("GET /api/v1/export/clusters/{id}/usage-hours", Guard::Case),
     ("GET /api/v1/export/clusters/{id}/workers", Guard::Case),
     ("GET /api/v1/export/computations", Guard::Case),
+    ("GET /api/v1/export/computations/{id}/errors", Guard::Case),
+    ("GET /api/v1/export/computations/{id}/task-groups", Guard::Case),
     ("GET /api/v1/export/error-groups", Guard::Case),
+    ("GET /api/v1/export/error-groups/{id}/occurrences", Guard::Case),
     ("GET /api/v1/export/errors", Guard::Case),
     ("GET /api/v1/export/events", Guard::Case),
+    ("GET /api/v1/export/flags", Guard::Case),
     ("GET /api/v1/export/functions", Guard::Case),
+    ("GET /api/v1/export/invitations", Guard::Case),
     ("GET /api/v1/export/logs", Guard::Case),
+    ("GET /api/v1/export/members", Guard::Case),
+    ("GET /api/v1/export/performance-reports", Guard::Case),
     ("GET /api/v1/export/spans", Guard::Case),
+    ("GET /api/v1/export/spans/{id}/children", Guard::Case),
+    ("GET /api/v1/export/spans/{id}/task-groups", Guard::Case),
+    ("GET /api/v1/export/tokens", Guard::Case),
     ("GET /api/v1/export/usage-table", Guard::Case),
     ("GET /api/v1/health", Guard::NoAccountData),
     ("GET /api/v1/session", Guard::Case),
@@ -234,17 +249,21 @@ async fn every_root_field_node_and_route_has_a_case() {
 
 #[tokio::test]
 async fn exports_tell_of_their_own_account_only() {
-    let app = TestApp::start().await;
+    let app = TestApp::start_with(|serve| serve.jwt = Some(shared_jwt_config())).await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
-    let mut report = report();
-    report["events"] = json!([event(1, "mine", 1)]);
-    report["logs"] = json!([log_line(1, "line")]);
-    let number = ada.reported(&report).await;
-    app.fold_usage().await;
-    let id =
-        ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
-    let id = id["cluster"]["id"].clone();
-    let nothing = of_nothing(&id);
+    Life::of(&app, &Walk::new(), &ada).await;
+    let of_everything =
+        "{ viewer { account { clusters { nodes { id number schedulerId computations { nodes { id } }
+        errors { nodes { group { id } } } spans { nodes { id } } } } } } }";
+    let of_everything = ada.query(of_everything, json!({})).await;
+    let clusters = of_everything["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap();
+    let cluster = clusters.iter().find(|cluster| cluster["schedulerId"] == "Scheduler-1").unwrap();
+    let ids = [
+        ("/clusters/", &cluster["id"]),
+        ("/computations/", &cluster["computations"]["nodes"][0]["id"]),
+        ("/error-groups/", &cluster["errors"]["nodes"][0]["group"]["id"]),
+        ("/spans/", &cluster["spans"]["nodes"][0]["id"]),
+    ];
     let answer = async |member: &Member, path: &str, format: &str| {
         let days = path.ends_with("/usage-table").then_some([("from", "2026-01-01"), ("to", "2027-01-01")]);
         let request = member.request(Method::GET, path).query(&[("format", format)]);
@@ -259,21 +278,28 @@ async fn exports_tell_of_their_own_account_only() {
     let exports = ROUTES.iter().filter_map(|(route, _)| route.strip_prefix("GET /api/v1/export"));
     for (export, format) in exports.flat_map(|export| [(export, "csv"), (export, "arrow")]) {
         let path = format!("/api/v1/export{export}");
-        let own = answer(&ada, &path.replace("{id}", id.as_str().unwrap()), format).await;
-        assert_eq!(own.0, 200, "{path}: {:?}", own.2);
-        if path.contains("{id}") {
-            let theirs = answer(&bob, &path.replace("{id}", id.as_str().unwrap()), format).await;
-            let nobodys = answer(&bob, &path.replace("{id}", nothing.as_str().unwrap()), format).await;
+        if let Some((before, _)) = path.split_once("{id}") {
+            let (of, id) = ids.iter().find(|(of, _)| before.ends_with(of)).unwrap();
+            let with = |id: &Value| path.replace("{id}", id.as_str().unwrap());
+            let own = answer(&ada, &with(id), format).await;
+            assert_eq!(own.0, 200, "{path}: {:?}", own.2);
+            let theirs = answer(&bob, &with(id), format).await;
+            let nobodys = answer(&bob, &with(&of_nothing(id)), format).await;
             assert_eq!(theirs, nobodys, "{path}");
             assert_eq!(theirs.0, 404, "{path}");
-            assert_eq!(answer(&bob, &path.replace("{id}", &number.to_string()), format).await, nobodys);
+            if *of == "/clusters/" {
+                let number = json!(cluster["number"].to_string());
+                assert_eq!(answer(&bob, &with(&number), format).await, nobodys, "{path}");
+            }
         } else if format == "csv" {
+            let own = answer(&ada, &path, format).await;
+            assert_eq!(own.0, 200, "{path}: {:?}", own.2);
             let lines = |body: &[u8]| String::from_utf8_lossy(body).lines().count();
             assert!(lines(&own.2) > 1, "{path} shows the owner nothing");
             let theirs = answer(&bob, &path, format).await;
             assert_eq!(theirs.0, 200, "{path}");
-            if path.ends_with("/audit-log") {
-                // Both were made, and nothing else is in both logs.
+            if ["/audit-log", "/members", "/tokens"].iter().any(|list| path.ends_with(list)) {
+                // Both were made and are there, and nothing is in both.
                 let rows =
                     |body: &[u8]| String::from_utf8_lossy(body).lines().skip(1).map(str::to_owned).collect();
                 let (own, theirs): (BTreeSet<_>, BTreeSet<_>) = (rows(&own.2), rows(&theirs.2));

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use entity::{api_token::Scope, membership::Role};
 use galvo::domain::access::{Grant, InvitationWish};
 use harness::{
-    Member, ReportBuilder, SigningKey, TestApp, claims, error, shared_jwt_config, task_group, uuid,
+    Member, ReportBuilder, SigningKey, TestApp, claims, computation, error, shared_jwt_config, span,
+    task_group, uuid,
 };
 use reqwest::{Method, header};
 use serde_json::{Value, json};
@@ -106,6 +107,9 @@ const READERS: [u16; 6] = [200, 200, 200, 200, 200, 401];
 const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Sent::Nothing, [404, 404, 404, 404, 404, 401]),
     ("GET /api/v1/api-tokens/", Sent::Nothing, READERS),
+    ("GET /api/v1/export/alert-deliveries", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
+    ("GET /api/v1/export/alert-rules", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
+    ("GET /api/v1/export/alerts", Sent::Nothing, READERS),
     ("GET /api/v1/export/audit-log", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
     ("GET /api/v1/export/clusters", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/clients", Sent::Nothing, READERS),
@@ -113,6 +117,7 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("GET /api/v1/export/clusters/{id}/errors", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/events", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/fine-metrics", Sent::Nothing, READERS),
+    ("GET /api/v1/export/clusters/{id}/flags", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/functions", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/logs", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/spans", Sent::Nothing, READERS),
@@ -121,12 +126,22 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("GET /api/v1/export/clusters/{id}/usage-hours", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/workers", Sent::Nothing, READERS),
     ("GET /api/v1/export/computations", Sent::Nothing, READERS),
+    ("GET /api/v1/export/computations/{id}/errors", Sent::Nothing, READERS),
+    ("GET /api/v1/export/computations/{id}/task-groups", Sent::Nothing, READERS),
     ("GET /api/v1/export/error-groups", Sent::Nothing, READERS),
+    ("GET /api/v1/export/error-groups/{id}/occurrences", Sent::Nothing, READERS),
     ("GET /api/v1/export/errors", Sent::Nothing, READERS),
     ("GET /api/v1/export/events", Sent::Nothing, READERS),
+    ("GET /api/v1/export/flags", Sent::Nothing, READERS),
     ("GET /api/v1/export/functions", Sent::Nothing, READERS),
+    ("GET /api/v1/export/invitations", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
     ("GET /api/v1/export/logs", Sent::Nothing, READERS),
+    ("GET /api/v1/export/members", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
+    ("GET /api/v1/export/performance-reports", Sent::Nothing, READERS),
     ("GET /api/v1/export/spans", Sent::Nothing, READERS),
+    ("GET /api/v1/export/spans/{id}/children", Sent::Nothing, READERS),
+    ("GET /api/v1/export/spans/{id}/task-groups", Sent::Nothing, READERS),
+    ("GET /api/v1/export/tokens", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
     // It wants to be told by what.
     ("GET /api/v1/export/usage-table", Sent::Nothing, [400, 400, 400, 400, 400, 401]),
     // Of browsers that are signed in, which none of them is.
@@ -256,6 +271,8 @@ impl World {
         let slug = format!("{name}-{by:?}").to_lowercase();
         let owner = app.account(&slug).await;
         let report = ReportBuilder::new("Scheduler-1", 1)
+            .with("/computations", json!([computation(1, &[10])]))
+            .with("/spans", json!([span(30, None, &["etl"], 1.0, None)]))
             .with("/task_groups", json!([task_group(10, "load", 4)]))
             .with("/errors", json!([error(20, 10, 1)]))
             .build();
@@ -281,7 +298,7 @@ impl World {
             }
         };
         let query = "{ viewer { account { members { nodes { user { id name } } }
-            clusters { nodes { id errors { nodes { group { id } } } } } } } }";
+            clusters { nodes { id computations { nodes { id } } spans { nodes { id } } errors { nodes { group { id } } } } } } } }";
         let account = owner.query(query, json!({})).await["viewer"]["account"].take();
         let user = |name: &str| {
             let members = account["members"]["nodes"].as_array().unwrap();
@@ -302,6 +319,8 @@ impl World {
         let words = vec![
             ("REPORT", json!(report)),
             ("CLUSTER", node["id"].clone()),
+            ("COMPUTATION", node["computations"]["nodes"][0]["id"].clone()),
+            ("SPAN", node["spans"]["nodes"][0]["id"].clone()),
             ("GROUP", node["errors"]["nodes"][0]["group"]["id"].clone()),
             ("RULE", alert_rule),
             ("TARGET", user(&named("target"))),
@@ -314,6 +333,19 @@ impl World {
             ("END", json!("2026-11-20T12:04:00Z")),
         ];
         Self { actor, slug, cluster, words }
+    }
+
+    /// What a route calls `{id}`.
+    fn id(&self, path: &str) -> String {
+        let of = [("computations", "COMPUTATION"), ("error-groups", "GROUP"), ("spans", "SPAN")];
+        let named = of.iter().find(|(of, _)| path.starts_with(&format!("/api/v1/export/{of}/")));
+        match named {
+            Some((_, word)) => {
+                let (_, id) = self.words.iter().find(|(name, _)| name == word).unwrap();
+                id.as_str().unwrap().to_owned()
+            }
+            None => self.cluster.to_string(),
+        }
     }
 
     /// The code of what speaks against a mutation.
@@ -390,7 +422,7 @@ async fn a_role_reaches_the_routes_it_may() {
             let call = async |world: &World, signed_in: bool| {
                 let path = path
                     .replace("{workspace}", &world.slug)
-                    .replace("{id}", &world.cluster.to_string())
+                    .replace("{id}", &world.id(path))
                     .replace("{identifier}", &uuid(30))
                     .replace("{name}", "Scheduler-1")
                     .replace("{kind}", "private");

@@ -96,7 +96,8 @@ impl Column {
         Self { name: name.to_owned(), kind, nullable, description: description.to_owned(), path: Vec::new() }
     }
 
-    /// The leaves of a selection, in its order. Lists of objects are leaves themselves.
+    /// The leaves of a selection, in its order. Lists of objects are leaves themselves, and so are objects that may be of
+    /// several types.
     pub(super) fn of(schema: &Schema, selections: &SelectionSet) -> Vec<Self> {
         let mut columns = Vec::new();
         let root = Self::new("", Kind::Json, false, "");
@@ -108,7 +109,9 @@ impl Column {
         for selection in &selections.selections {
             let Selection::Field(field) = selection else { continue };
             let column = self.below(schema, field);
-            if field.ty().is_list() || field.selection_set.is_empty() {
+            let ty = schema.types.get(field.ty().inner_named_type());
+            let is_object = matches!(ty, Some(ExtendedType::Object(_)));
+            if field.ty().is_list() || !is_object {
                 columns.push(column);
             } else {
                 column.add_below(schema, &field.selection_set, columns);

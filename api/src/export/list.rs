@@ -1,12 +1,70 @@
 //! Which lists there are, and which of the schema's fields are their columns.
 
-/// Whose lists they are.
+/// What has the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(crate) enum Of {
     /// The viewer's account.
     Account,
     /// One cluster.
     Cluster,
+    /// One computation of a cluster.
+    Computation,
+    /// One group of errors of the account.
+    ErrorGroup,
+    /// One span of a cluster.
+    Span,
+}
+
+impl Of {
+    /// Its type in the schema.
+    pub(super) fn type_name(self) -> &'static str {
+        match self {
+            Self::Account => "Account",
+            Self::Cluster => "Cluster",
+            Self::Computation => "Computation",
+            Self::ErrorGroup => "ErrorGroup",
+            Self::Span => "Span",
+        }
+    }
+
+    /// What it is called in a sentence.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::Account => "account",
+            Self::Cluster => "cluster",
+            Self::Computation => "computation",
+            Self::ErrorGroup => "error group",
+            Self::Span => "span",
+        }
+    }
+
+    /// Where those like it stand in an address; nothing for the account, which the credentials name.
+    pub(super) fn segment(self) -> Option<&'static str> {
+        match self {
+            Self::Account => None,
+            Self::Cluster => Some("clusters"),
+            Self::Computation => Some("computations"),
+            Self::ErrorGroup => Some("error-groups"),
+            Self::Span => Some("spans"),
+        }
+    }
+
+    /// The selection that finds the one that `$_of` names and selects `inside` of it.
+    pub(super) fn select(self, inside: &str) -> String {
+        match self {
+            Self::Account => format!("account(slug: $_of) {{ {inside} }}"),
+            Self::Cluster => format!("cluster(id: $_of) {{ {inside} }}"),
+            _ => format!("node(id: $_of) {{ ... on {} {{ {inside} }} }}", self.type_name()),
+        }
+    }
+
+    /// The type of `$_of`.
+    pub(super) fn identifier_type(self) -> &'static str {
+        match self {
+            Self::Account => "String!",
+            _ => "ID!",
+        }
+    }
 }
 
 /// A list that can be exported.
@@ -81,13 +139,36 @@ const USAGE_HOUR: &str = "start usage { clusterSeconds computeSeconds transferSe
     idleSeconds spillSeconds utilization causes { cause seconds } tasks tasksErred retries errors bytes spilledBytes \
     workers costs { amount currency basis } }";
 
+const FLAG: &str = "kind text cluster { id number name } since until isActive value threshold unit worker { id name } \
+    errorGroup { id } function packages isMuted";
+
+const ALERT: &str = "identifier ruleIdentifier ruleName since until isActive value unit cluster { id number name } \
+    user { id name } flag";
+
+const ALERT_RULE: &str = "identifier name isEnabled condition { __typename ... on FlagsCondition { kinds } \
+    ... on FailuresCondition { count withinSeconds of } ... on CostCondition { amount currency days of } \
+    ... on IdleCondition { forSeconds } } users { id name } tags { key value } coolDownSeconds tellsEnd webhooks emails \
+    createdAt changedAt changedBy { id name }";
+
+const ALERT_DELIVERY: &str = "identifier ruleIdentifier ruleName channel event target state createdAt attempts \
+    nextAttemptAt endedAt lastError";
+
+const MEMBER: &str = "user { id name } role since until isOver";
+
+const TOKEN: &str = "identifier label scopes user { id name } createdAt expiresAt lastUsedAt revokedAt";
+
+const INVITATION: &str = "identifier name label role until invitedBy { id name } createdAt expiresAt revokedAt \
+    acceptedAt acceptedBy { id name } isOpen";
+
+const PERFORMANCE_REPORT: &str = "identifier name visibility size path createdAt user { id name }";
+
 const AUDIT_ENTRY: &str = "at action outcome user { id } userName credential tokenIdentifier address requestId \
     target { kind id } detail";
 
 const FINE_METRIC: &str = "context function activity unit value spanAttributable";
 
-/// All lists that can be exported.
-pub(super) const LISTS: [List; 22] = [
+/// All lists that can be exported: those that have no end in the schema, and some that have.
+pub(super) const LISTS: [List; 36] = [
     of_account("clusters", CLUSTER, FEW_ROWS),
     of_account("computations", COMPUTATION, SHORT_ROWS),
     of_account("spans", SPAN, FEW_ROWS),
@@ -97,25 +178,39 @@ pub(super) const LISTS: [List; 22] = [
     of_account("logs", LOG_LINE, LONG_ROWS),
     of_account("functions", FUNCTION, SHORT_ROWS),
     of_account("usageTable", USAGE_ROW, SHORT_ROWS),
+    of_account("flags", FLAG, LONG_ROWS),
+    of_account("alerts", ALERT, LONG_ROWS),
+    of_account("alertRules", ALERT_RULE, LONG_ROWS),
+    of_account("alertDeliveries", ALERT_DELIVERY, LONG_ROWS),
+    of_account("performanceReports", PERFORMANCE_REPORT, SHORT_ROWS),
+    of_account("members", MEMBER, SHORT_ROWS),
+    of_account("invitations", INVITATION, SHORT_ROWS),
+    of_account("tokens", TOKEN, SHORT_ROWS),
     of_account("auditLog", AUDIT_ENTRY, SHORT_ROWS),
-    of_cluster("computations", COMPUTATION, SHORT_ROWS),
-    of_cluster("taskGroups", TASK_GROUP, SHORT_ROWS),
-    of_cluster("spans", SPAN, FEW_ROWS),
-    of_cluster("errors", ERROR, FEW_ROWS),
-    of_cluster("events", EVENT, LONG_ROWS),
-    of_cluster("logs", LOG_LINE, LONG_ROWS),
-    of_cluster("workers", WORKER, SHORT_ROWS),
-    of_cluster("clients", CLIENT, SHORT_ROWS),
-    of_cluster("threadHistory", THREAD_CHANGE, SHORT_ROWS),
-    of_cluster("functions", FUNCTION, SHORT_ROWS),
-    of_cluster("usageHours", USAGE_HOUR, SHORT_ROWS),
-    of_cluster(FINE_METRICS, FINE_METRIC, SHORT_ROWS),
+    of(Of::Cluster, "computations", COMPUTATION, SHORT_ROWS),
+    of(Of::Cluster, "taskGroups", TASK_GROUP, SHORT_ROWS),
+    of(Of::Cluster, "spans", SPAN, FEW_ROWS),
+    of(Of::Cluster, "errors", ERROR, FEW_ROWS),
+    of(Of::Cluster, "events", EVENT, LONG_ROWS),
+    of(Of::Cluster, "logs", LOG_LINE, LONG_ROWS),
+    of(Of::Cluster, "flags", FLAG, LONG_ROWS),
+    of(Of::Cluster, "workers", WORKER, SHORT_ROWS),
+    of(Of::Cluster, "clients", CLIENT, SHORT_ROWS),
+    of(Of::Cluster, "threadHistory", THREAD_CHANGE, SHORT_ROWS),
+    of(Of::Cluster, "functions", FUNCTION, SHORT_ROWS),
+    of(Of::Cluster, "usageHours", USAGE_HOUR, SHORT_ROWS),
+    of(Of::Cluster, FINE_METRICS, FINE_METRIC, SHORT_ROWS),
+    of(Of::Computation, "taskGroups", TASK_GROUP, SHORT_ROWS),
+    of(Of::Computation, "errors", ERROR, FEW_ROWS),
+    of(Of::ErrorGroup, "occurrences", ERROR, FEW_ROWS),
+    of(Of::Span, "children", SPAN, FEW_ROWS),
+    of(Of::Span, "taskGroups", TASK_GROUP, SHORT_ROWS),
 ];
 
 const fn of_account(field: &'static str, columns: &'static str, page: i32) -> List {
-    List { of: Of::Account, field, columns, page }
+    of(Of::Account, field, columns, page)
 }
 
-const fn of_cluster(field: &'static str, columns: &'static str, page: i32) -> List {
-    List { of: Of::Cluster, field, columns, page }
+const fn of(of: Of, field: &'static str, columns: &'static str, page: i32) -> List {
+    List { of, field, columns, page }
 }

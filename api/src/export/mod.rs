@@ -14,4 +14,5 @@ mod read;
 
 pub(crate) use catalog::{Export, Parameter, exports};
 pub(crate) use encode::{EncodeError, File, Format};
+pub(crate) use list::Of;
 pub(crate) use read::{Page, ReadError, Reading, Source};

@@ -46,7 +46,7 @@ pub(crate) struct Source {
 /// Why there is no next page.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// There is no such cluster, or not for this viewer.
+    /// There is nothing that could have the list, or not for this viewer.
     NotFound,
     /// The parameters are wrong, or a page could not be read; the errors say which.
     Refused(Vec<ServerError>),
@@ -89,7 +89,7 @@ enum Rows {
 }
 
 impl Reading {
-    /// Begins to read: `of` names the account or the cluster, `parameters` are the field's arguments.
+    /// Begins to read: `of` names what has the list, `parameters` are the field's arguments.
     pub(crate) fn new(
         export: Arc<Export>,
         of: String,

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     auth::Viewer,
-    export::{Export, File, Format, Page, Reading},
+    export::{Export, File, Format, Of, Page, Reading},
 };
 
 /// Points that a page costs besides its rows: it is read by a statement or a few.
@@ -44,13 +44,13 @@ pub(super) fn routes(exports: &[Arc<Export>]) -> OpenApiRouter<AppState> {
         paths.add_path_operation(&export.path, vec![utoipa::openapi::HttpMethod::Get], operation);
         let path = &export.path;
         let export = Arc::clone(export);
-        let method = if export.of_cluster {
-            get(async move |State(state): State<AppState>, Named(id): Named<String>, asked: Asked| {
-                answer(state, export, Some(id), asked).await
-            })
-        } else {
+        let method = if export.of == Of::Account {
             get(async move |State(state): State<AppState>, asked: Asked| {
                 answer(state, export, None, asked).await
+            })
+        } else {
+            get(async move |State(state): State<AppState>, Named(id): Named<String>, asked: Asked| {
+                answer(state, export, Some(id), asked).await
             })
         };
         router = router.route(path, method);
@@ -70,7 +70,7 @@ struct Asked {
 async fn answer(
     state: AppState,
     export: Arc<Export>,
-    cluster: Option<String>,
+    id: Option<String>,
     Asked { version, source: Source(origin), headers, query: RawQuery(query) }: Asked,
 ) -> Result<Response, Problem> {
     if version < Version::HTTP_11 {
@@ -83,7 +83,7 @@ async fn answer(
     state.query_budget.check(taker)?;
     let being_read = state.query_budget.reading(taker);
     let parameters = parameters(&export, &query)?;
-    let of = cluster.unwrap_or_else(|| viewer.account().slug.clone());
+    let of = id.unwrap_or_else(|| viewer.account().slug.clone());
     let reading = Reading::new(Arc::clone(&export), of, parameters, origin);
     let file = File::new(Arc::clone(&export), format)?;
     let mut download = Download {

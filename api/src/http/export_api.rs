@@ -9,13 +9,13 @@ use utoipa::openapi::{
 };
 
 use super::export::FORMAT;
-use crate::export::{self, Export, Format};
+use crate::export::{self, Export, Format, Of};
 
 /// Answers that are not the file.
 const PROBLEMS: [(&str, &str); 9] = [
     ("400", "A parameter is wrong; the message names it."),
     ("401", "No valid token."),
-    ("403", "The token lacks the scope `read`."),
+    ("403", "The token lacks the scope `read`, or `admin` where the list is for those who have it."),
     ("406", "The client accepts neither of the media types."),
     ("429", "The token has no points left; see Retry-After."),
     ("500", "A defect of the server; `reference` stands in its log."),
@@ -27,7 +27,7 @@ const PROBLEMS: [(&str, &str); 9] = [
 /// The description of an export's route.
 pub(super) fn operation(export: &Export) -> Operation {
     let summary = format!("Export {}", export.name.replace('-', " "));
-    let name = if export.of_cluster { "cluster" } else { "account" };
+    let of = export.of.noun();
     let columns: Vec<_> = export
         .columns
         .iter()
@@ -38,13 +38,14 @@ pub(super) fn operation(export: &Export) -> Operation {
         .collect();
     let mut operation = OperationBuilder::new()
         .tag("export")
-        .operation_id(Some(format!("export_{name}_{}", export.name.replace('-', "_"))))
+        .operation_id(Some(format!("export_{of}_{}", export.name.replace('-', "_")).replace(' ', "_")))
         .summary(Some(summary))
         .description(Some(&export.description))
         .security(SecurityRequirement::new("token", ["read"]))
         .extensions(Some(ExtensionsBuilder::new().add("x-columns", columns).build()));
-    if export.of_cluster {
-        let id = text("id", ParameterIn::Path, "The cluster's global identifier, or its number.");
+    if export.of != Of::Account {
+        let number = if export.of == Of::Cluster { ", or its number" } else { "" };
+        let id = text("id", ParameterIn::Path, &format!("The {of}'s global identifier{number}."));
         operation = operation.parameter(id.required(Required::True));
     }
     let format =
@@ -58,7 +59,8 @@ pub(super) fn operation(export: &Export) -> Operation {
         response.content(format.media_type(), ContentBuilder::new().schema(Some(schema)).build())
     });
     operation = operation.response("200", file.description("The list, to its end.").build());
-    let missing = export.of_cluster.then_some(("404", "No such cluster, or not for this token."));
+    let missing = format!("No such {of}, or not for this token.");
+    let missing = (export.of != Of::Account).then_some(("404", missing.as_str()));
     for (status, description) in PROBLEMS.into_iter().chain(missing) {
         let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
         let response = ResponseBuilder::new().description(description).content("application/json", body);

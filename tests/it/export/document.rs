@@ -1,6 +1,6 @@
 //! What `docs/export.md` and `/api/v1/openapi.json` say of exports is what there is.
 
-use std::{fmt::Write, fs, path::Path};
+use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
 use serde_json::{Value, json};
 
@@ -60,8 +60,12 @@ fn the_document_lists_all_exports_and_columns() {
 #[test]
 fn the_openapi_document_describes_every_export() {
     let openapi = openapi();
+    let mut operations = BTreeSet::new();
     for export in exports() {
         let get = &openapi["paths"][&export.path]["get"];
+        let operation = get["operationId"].as_str().unwrap().to_owned();
+        assert!(operation.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_'), "{operation}");
+        assert!(operations.insert(operation), "{} is called like another", export.path);
         let content = get["responses"]["200"]["content"].as_object().unwrap();
         assert_eq!(content.keys().collect::<Vec<_>>(), [ARROW, CSV]);
         assert_eq!(get["security"], json!([{ "token": ["read"] }]));
@@ -69,11 +73,11 @@ fn the_openapi_document_describes_every_export() {
             let body = &get["responses"][status]["content"]["application/json"]["schema"]["$ref"];
             assert_eq!(body, "#/components/schemas/ErrorBody", "{} {status}", export.path);
         }
-        let of_cluster = export.name().1;
-        assert_eq!(get["responses"].get("404").is_some(), of_cluster, "{}", export.path);
+        let has_id = export.of().is_some();
+        assert_eq!(get["responses"].get("404").is_some(), has_id, "{}", export.path);
         let parameters = get["parameters"].as_array().unwrap();
         let names: Vec<_> = parameters.iter().map(|one| one["name"].as_str().unwrap()).collect();
-        assert_eq!(names[0], if of_cluster { "id" } else { "format" });
+        assert_eq!(names[0], if has_id { "id" } else { "format" });
         for parameter in parameters {
             assert!(!parameter["description"].as_str().unwrap_or_default().is_empty(), "{parameter}");
         }

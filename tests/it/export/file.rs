@@ -48,14 +48,19 @@ pub(super) fn exports() -> Vec<Export> {
         Export { path: path.clone(), columns: columns.collect() }
     });
     let exports: Vec<_> = exports.collect();
-    assert!(exports.len() > 15, "{}", exports.len());
+    assert!(exports.len() > 30, "{}", exports.len());
     exports
 }
 
 impl Export {
-    /// Its name, and whether it is of one cluster.
-    pub(super) fn name(&self) -> (&str, bool) {
-        (self.path.rsplit('/').next().unwrap(), self.path.contains("{id}"))
+    /// What it is called in its address.
+    pub(super) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap()
+    }
+
+    /// What those that have the list are called in its address: `clusters`; nothing for the account.
+    pub(super) fn of(&self) -> Option<&str> {
+        self.path.strip_prefix("/api/v1/export/").unwrap().split_once("/{id}/").map(|(of, _)| of)
     }
 }
 

@@ -13,24 +13,55 @@ use serde_json::{Map, Value, json};
 
 use self::file::{ARROW, CSV, Column, Export, arrow, begin, csv, exports, of_answer, rows, tells};
 
+/// The types of what has lists, besides the account and clusters.
+const TYPES: [(&str, &str); 3] =
+    [("computations", "Computation"), ("error-groups", "ErrorGroup"), ("spans", "Span")];
+
 /// What lists of objects are made of, which are written as JSON.
-const INSIDE: [(&str, &str); 7] = [
+const INSIDE: [(&str, &str); 9] = [
     ("causes", "cause seconds"),
+    (
+        "condition",
+        "__typename ... on FlagsCondition { kinds } ... on FailuresCondition { count withinSeconds of }
+        ... on CostCondition { amount currency days of } ... on IdleCondition { forSeconds }",
+    ),
     ("costs", "amount currency basis"),
     ("dependencies", "id"),
     ("durations", "action seconds"),
     ("spans", "id"),
     ("states", "state count"),
     ("tags", "key value"),
+    ("users", "id name"),
 ];
 
-/// An account with something in every list, and more than a page in some.
+/// What an account decides before anything is reported: who is told of what, and who may do what.
+async fn decide(ada: &Member) {
+    let decide = "mutation($until: DateTime!) {
+        told: createAlertRule(input: { name: \"failures\", condition: { failures: { count: 1, withinSeconds: 3600 } },
+            emails: [\"ada@example.com\"] }) { userErrors { message } }
+        flags: createAlertRule(input: { name: \"=flags\", condition: { flags: [VERSION_MISMATCH] },
+            tags: [{ key: \"team\", value: \"red\" }], webhooks: [\"https://127.0.0.1:9/\"] }) { userErrors { message } }
+        inviteMember(input: { label: \"for a guest\", role: GUEST, until: $until }) { userErrors { message } }
+        addMember(input: { name: \"bob\", role: GUEST, until: $until }) { userErrors { message } } }";
+    let decided = ada.query(decide, json!({ "until": "2026-12-01T00:00:00Z" })).await;
+    for (name, answer) in decided.as_object().unwrap() {
+        assert_eq!(answer["userErrors"], json!([]), "{name}");
+    }
+    ada.stored_report("private", "report.html", "<p>").await;
+}
+
+/// An account with something in every list of clusters, and more than a page in some.
 async fn world(ada: &Member) -> (i64, i64) {
     let mut line = log_line(700, "=1+1, \"quoted\",\r\nand more");
     (line["level"], line["source"]) = (json!("WARNING"), json!("worker"));
     (line["worker"], line["worker_id"]) = (json!("tcp://10.0.0.1:40030"), json!(uuid(30)));
     let mut dead = worker(31);
     (dead["ended_at"], dead["end"]) = (json!(1_795_172_410.25), json!("lost"));
+    let mut there = worker(30);
+    there["environment_id"] = json!(uuid(41));
+    let environment = |number: u128, dask: &str| json!({ "id": uuid(number), "python": "3.12", "packages": { "dask": dask } });
+    let mut divide = task_group(11, "divide", 2);
+    divide["span_id"] = json!(uuid(50));
     let mut refused = error(21, 11, 1);
     (refused["message"], refused["traceback"]) = (json!("-1 is too small"), json!(""));
     let events =
@@ -39,13 +70,13 @@ async fn world(ada: &Member) -> (i64, i64) {
         .with("/cluster/name", "=HYPERLINK(\"x\")")
         .with("/cluster/totals/tasks", 6)
         .with("/computations", json!([computation(1, &[10, 11]), computation(2, &[11])]))
-        .with("/task_groups", json!([task_group(10, "load", 4), task_group(11, "divide", 2)]))
+        .with("/task_groups", json!([task_group(10, "load", 4), divide]))
         .with("/errors", json!([error(20, 11, 1), refused]))
         .with("/usage", json!([usage(1, 2), usage(2, 4)]))
-        .with("/workers", json!([worker(30), dead]))
+        .with("/workers", json!([there, dead]))
         .with("/clients", json!([{ "id": "Client-1", "connected_at": 1_795_172_400.0 }]))
         .with("/thread_history", (0..9_000).map(|at| threads(f64::from(at), at.into())).collect::<Vec<_>>())
-        .with("/environments", json!([{ "id": uuid(40), "python": "3.12" }]))
+        .with("/environments", json!([environment(40, "2026.8.0"), environment(41, "2026.7.1")]))
         .with("/cluster/environment_id", uuid(40))
         .with("/samples", json!([sample(None, 1, json!({ "cpu_cores": 1 }))]))
         .with(
@@ -86,7 +117,7 @@ async fn world(ada: &Member) -> (i64, i64) {
 
 /// The field that an export is named after, with everything that its columns are.
 fn field(export: &Export) -> String {
-    let mut words = export.name().0.split('-');
+    let mut words = export.name().split('-');
     let first = words.next().unwrap().to_owned();
     words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
@@ -100,7 +131,7 @@ fn selection(export: &Export) -> String {
             at = at.entry(name).or_insert_with(|| json!({})).as_object_mut().unwrap();
         }
     }
-    write(&tree, export.name().0 == "spans")
+    write(&tree, ["spans", "children"].contains(&export.name()))
 }
 
 /// A tree of names as a selection.
@@ -116,18 +147,25 @@ fn write(tree: &Map<String, Value>, of_span: bool) -> String {
 }
 
 /// What GraphQL tells, page by page: the nodes of the list.
-async fn walked(ada: &Member, export: &Export, cluster: i64, arguments: &str) -> Vec<Value> {
-    let (of, field, columns) = (export.name().1, field(export), selection(export));
-    let root = if of { format!("cluster(id: \"{cluster}\")") } else { "account(slug: \"ada\")".to_owned() };
+async fn walked(ada: &Member, export: &Export, id: &str, arguments: &str) -> Vec<Value> {
+    let (field, columns) = (field(export), selection(export));
+    let (root, end) = match export.of() {
+        None => ("account(slug: \"ada\") {".to_owned(), "}"),
+        Some("clusters") => (format!("cluster(id: \"{id}\") {{"), "}"),
+        Some(of) => {
+            let ty = TYPES.iter().find(|(name, _)| *name == of).unwrap().1;
+            (format!("node(id: \"{id}\") {{ ... on {ty} {{"), "} }")
+        }
+    };
     let whole = matches!(field.as_str(), "functions" | "usageHours" | "usageTable");
     if whole {
         let arguments = if arguments.is_empty() { String::new() } else { format!("({arguments})") };
-        let query = format!("{{ of: {root} {{ list: {field}{arguments} {{ {columns} }} }} }}");
+        let query = format!("{{ of: {root} list: {field}{arguments} {{ {columns} }} {end} }}");
         return ada.query(&query, json!({})).await["of"]["list"].as_array().unwrap().clone();
     }
     let query = format!(
-        "query($after: String) {{ of: {root} {{ list: {field}(first: 100, after: $after, {arguments}) {{
-            pageInfo {{ hasNextPage endCursor }} nodes {{ {columns} }} }} }} }}"
+        "query($after: String) {{ of: {root} list: {field}(first: 100, after: $after, {arguments}) {{
+            pageInfo {{ hasNextPage endCursor }} nodes {{ {columns} }} }} {end} }}"
     );
     let (mut nodes, mut after) = (Vec::new(), Value::Null);
     loop {
@@ -145,12 +183,12 @@ async fn walked(ada: &Member, export: &Export, cluster: i64, arguments: &str) ->
 async fn compare(
     ada: &Member,
     export: &Export,
-    cluster: i64,
+    id: &str,
     arguments: &str,
     parameters: &[(&str, String)],
 ) -> usize {
-    let path = export.path.replace("{id}", &cluster.to_string());
-    let nodes = walked(ada, export, cluster, arguments).await;
+    let path = export.path.replace("{id}", id);
+    let nodes = walked(ada, export, id, arguments).await;
     let value = |node: &Value, column: &Column| {
         column.name.split('.').fold(node.clone(), |value, name| value[name].clone())
     };
@@ -183,11 +221,28 @@ async fn compare(
 async fn every_export_is_what_graphql_tells() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
+    decide(&ada).await;
     let (first, second) = world(&ada).await;
+    app.run_jobs().await;
     app.fold_usage().await;
+    let ids =
+        "query($id: ID!) { cluster(id: $id) { computations { nodes { id daskId } } errors { nodes { group { id } } }
+        spans { nodes { id tag } } } }";
+    let within = ada.query(ids, json!({ "id": first.to_string() })).await["cluster"].take();
+    let spans = within["spans"]["nodes"].as_array().unwrap();
+    let outer = spans.iter().find(|span| span["tag"] == "etl").unwrap();
+    let computations = within["computations"]["nodes"].as_array().unwrap();
+    let failed = computations.iter().find(|computation| computation["daskId"] == uuid(1)).unwrap();
+    let id = |of: &str| match of {
+        "clusters" => first.to_string(),
+        "computations" => failed["id"].as_str().unwrap().to_owned(),
+        "error-groups" => within["errors"]["nodes"][0]["group"]["id"].as_str().unwrap().to_owned(),
+        "spans" => outer["id"].as_str().unwrap().to_owned(),
+        of => panic!("nobody said which of the {of}"),
+    };
     let mut empty = Vec::new();
     for export in exports() {
-        let (name, of_cluster) = export.name();
+        let name = export.name();
         let (arguments, parameters) = if name == "usage-table" {
             let days = [("from", "2026-11-01".to_owned()), ("to", "2026-12-01".to_owned())];
             (r#"from: "2026-11-01", to: "2026-12-01""#, days.to_vec())
@@ -197,13 +252,23 @@ async fn every_export_is_what_graphql_tells() {
         if name == "fine-metrics" {
             continue;
         }
-        let rows = compare(&ada, &export, first, arguments, &parameters).await;
+        let of = export.of();
+        let rows = compare(&ada, &export, &of.map(id).unwrap_or_default(), arguments, &parameters).await;
         assert!(rows > 0, "{} shows nothing", export.path);
-        if of_cluster && compare(&ada, &export, second, arguments, &parameters).await == 0 {
+        let of_cluster = of == Some("clusters");
+        if of_cluster && compare(&ada, &export, &second.to_string(), arguments, &parameters).await == 0 {
             empty.push(export.path);
         }
     }
     assert!(empty.len() > 5, "files without rows have their columns all the same: {empty:?}");
+    // An identifier of something else has no such list.
+    for (of, list) in
+        [("computations", "task-groups"), ("error-groups", "occurrences"), ("spans", "children")]
+    {
+        let other = if of == "spans" { id("computations") } else { id("spans") };
+        let response = begin(&ada, &format!("/api/v1/export/{of}/{other}/{list}"), &[], CSV).await;
+        assert_eq!(response.status(), StatusCode::NOT_FOUND, "{of}");
+    }
     app.stop().await;
 }
 
@@ -244,7 +309,7 @@ async fn parameters_are_the_fields_arguments() {
         let export = exports.iter().find(|export| export.path == format!("/api/v1/export/{path}")).unwrap();
         let parameters: Vec<_> =
             parameters.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
-        let rows = compare(&ada, export, first, arguments, &parameters).await;
+        let rows = compare(&ada, export, &first.to_string(), arguments, &parameters).await;
         assert_eq!(rows, expected, "{path} {arguments}");
     }
     app.stop().await;
@@ -352,7 +417,8 @@ async fn what_cannot_be_exported_is_refused() {
         (&of("members"), vec![], CSV, 404, "NOT_FOUND", "nothing"),
         (&"/api/v1/export/clusters/999/events".to_owned(), vec![], ARROW, 404, "NOT_FOUND", "nothing"),
         (&"/api/v1/export/clusters/%FF/fine-metrics".to_owned(), vec![], CSV, 404, "NOT_FOUND", "nothing"),
-        (&"/api/v1/export/tokens".to_owned(), vec![], CSV, 404, "NOT_FOUND", "nothing"),
+        (&"/api/v1/export/passwords".to_owned(), vec![], CSV, 404, "NOT_FOUND", "nothing"),
+        (&"/api/v1/export/spans/1/children".to_owned(), vec![], CSV, 404, "NOT_FOUND", "nothing"),
     ] {
         let parameters: Vec<_> =
             parameters.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
@@ -364,6 +430,12 @@ async fn what_cannot_be_exported_is_refused() {
     let blind = ada.with_token(ada.token(&[entity::api_token::Scope::Ingest], None).await);
     let response = begin(&blind, &account, &[], CSV).await;
     assert_eq!(response.status(), StatusCode::FORBIDDEN);
+    // Who may read may not read everything.
+    let reader = ada.with_token(ada.token(&[entity::api_token::Scope::Read], None).await);
+    for list in ["alert-rules", "alert-deliveries", "audit-log", "invitations", "members", "tokens"] {
+        let response = begin(&reader, &format!("/api/v1/export/{list}"), &[], CSV).await;
+        assert_eq!(response.status(), StatusCode::FORBIDDEN, "{list}");
+    }
     let response = begin(&ada.with_token("nonsense".to_owned()), &account, &[], CSV).await;
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
     let response = begin(&ada, &account, &[("format", "arrow".to_owned())], "text/html").await;

@@ -61,7 +61,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut walk = Self { sdl: Sdl::read(), ways: BTreeMap::from([("Query".to_owned(), Vec::new())]) };
         let mut open = VecDeque::from(["Query".to_owned()]);
         while let Some(of) = open.pop_front() {
