@@ -90,9 +90,19 @@ impl Program {
     /// Memory of the process that is its own or shared, in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most it ever had.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, which: &str) -> u64 {
         let status = format!("/proc/{}/status", self.child.id().unwrap());
         let status = std::fs::read_to_string(status).unwrap();
-        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let kib = status.lines().find_map(|line| line.strip_prefix(which)).unwrap();
         kib.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 

@@ -1,19 +1,20 @@
 //! A hundred times the history costs the same statements, which read as many rows as they return and few more.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use entity::{
-    computation_task_group, error_group,
+    computation, computation_task_group, error_group, error_occurrence, fine_metric,
     ids::{ClusterId, ErrorGroupId},
-    task_group, usage_day,
+    span, task_group, usage_day,
 };
 use galvo::{key_ring::KeySource, seal::Keys};
 use harness::{
-    Database, Member, ReportBuilder, TestApp, computation, error, span, task_group as group_of_tasks, uuid,
+    Database, Member, ReportBuilder, TestApp, computation as computation_of, error, span as span_of,
+    task_group as group_of_tasks, uuid,
 };
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectOptions, ConnectionTrait, DatabaseBackend,
-    DatabaseConnection, EntityTrait, IntoActiveModel, QueryFilter, Statement,
+    ActiveModelTrait, ActiveValue::Set, ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection,
+    EntityTrait, IdenStatic, IntoActiveModel, Iterable, Statement,
 };
 use serde_json::{Value, json};
 
@@ -35,19 +36,19 @@ async fn report(member: &Member) -> i64 {
     let fine_metrics = (0..10).map(|n| json!({ "span_id": uuid(50 + n), "cells": cells }));
     let report = ReportBuilder::new("Scheduler", 1)
         .with("/final", true)
-        .with("/computations", (1..=10).map(|n| computation(n, &groups(n))).collect::<Vec<_>>())
+        .with("/computations", (1..=10).map(|n| computation_of(n, &groups(n))).collect::<Vec<_>>())
         .with(
             "/task_groups",
             (1..=10).flat_map(groups).map(|n| group_of_tasks(n, "load", 1)).collect::<Vec<_>>(),
         )
         .with("/errors", (1..=10).map(|n| error(n, 1_000 * n, n)).collect::<Vec<_>>())
-        .with("/spans", (0..10).map(|n| span(50 + n, None, &["etl"], 1.0, Some(2.0))).collect::<Vec<_>>())
+        .with("/spans", (0..10).map(|n| span_of(50 + n, None, &["etl"], 1.0, Some(2.0))).collect::<Vec<_>>())
         .with("/fine_metrics", fine_metrics.collect::<Vec<_>>());
     member.reported(&report.build()).await
 }
 
-/// Adds clusters that ran one after the other before the one that was reported, a group of errors of each, and what
-/// the account used on the days they ran, `from` to before `to` of each.
+/// Adds clusters that ran one after the other before the one that was reported, as much work of each as it had, a group of
+/// errors of each, and what the account used on the days they ran, `from` to before `to` of each.
 async fn fill(database: &DatabaseConnection, from: i64, to: i64) {
     let cluster = entity::cluster::Entity::find().one(database).await.unwrap().unwrap();
     let group = error_group::Entity::find().one(database).await.unwrap().unwrap();
@@ -100,36 +101,37 @@ async fn fill(database: &DatabaseConnection, from: i64, to: i64) {
         day.into_active_model().reset_all()
     });
     insert::<entity::cluster::Entity>(database, clusters.collect()).await;
-    // So many have task groups that a table of them is not just read whole.
-    let detailed: Vec<ClusterId> =
-        (from..to).take_while(|number| *number < 20).map(|number| ClusterId(cluster.id.0 - number)).collect();
-    let links = computation_task_group::Entity::find()
-        .filter(computation_task_group::Column::ClusterId.eq(cluster.id));
-    let (links, groups_of_tasks) = (
-        links.all(database).await.unwrap(),
-        task_group::Entity::find()
-            .filter(task_group::Column::ClusterId.eq(cluster.id))
-            .all(database)
-            .await
-            .unwrap(),
-    );
-    for id in detailed {
-        let links = links.iter().map(|link| {
-            let mut link = link.clone().into_active_model().reset_all();
-            link.cluster_id = Set(id);
-            link
-        });
-        let groups = groups_of_tasks.iter().map(|group| {
-            let mut group = group.clone().into_active_model().reset_all();
-            group.cluster_id = Set(id);
-            group
-        });
-        insert::<task_group::Entity>(database, groups.collect()).await;
-        insert::<computation_task_group::Entity>(database, links.collect()).await;
-    }
+    copy::<computation::Entity>(database, cluster.id, from..to).await;
+    copy::<computation_task_group::Entity>(database, cluster.id, from..to).await;
+    copy::<task_group::Entity>(database, cluster.id, from..to).await;
+    copy::<error_occurrence::Entity>(database, cluster.id, from..to).await;
+    copy::<span::Entity>(database, cluster.id, from..to).await;
+    copy::<fine_metric::Entity>(database, cluster.id, from..to).await;
     insert::<error_group::Entity>(database, groups.collect()).await;
     insert::<usage_day::Entity>(database, days.collect()).await;
     database.execute_unprepared("ANALYZE").await.unwrap();
+}
+
+/// Gives each earlier cluster the rows of a table that the one that was reported has.
+async fn copy<E: EntityTrait>(database: &DatabaseConnection, cluster: ClusterId, numbers: Range<i64>) {
+    const TIMES: [&str; 4] = ["started_at", "stopped_at", "occurred_at", "enqueued_at"];
+    let columns: Vec<String> = E::Column::iter().map(|column| column.as_str().to_owned()).collect();
+    let values = columns.iter().map(|column| match column.as_str() {
+        "cluster_id" => format!("{} - number", cluster.0),
+        time if TIMES.contains(&time) => format!("{time} - number * {DAY}"),
+        column => column.to_owned(),
+    });
+    let (table, columns, values) =
+        (E::default().table_name().to_owned(), columns.join(", "), values.collect::<Vec<_>>().join(", "));
+    let Range { start, end } = numbers;
+    let sql = format!(
+        "INSERT INTO {table} ({columns})
+         WITH RECURSIVE earlier(number) AS (
+             SELECT CAST({start} AS BIGINT) UNION ALL SELECT number + 1 FROM earlier WHERE number + 1 < {end})
+         SELECT {values} FROM {table} CROSS JOIN earlier WHERE cluster_id = {}",
+        cluster.0
+    );
+    database.execute_unprepared(&sql).await.unwrap();
 }
 
 async fn insert<E: EntityTrait>(database: &DatabaseConnection, rows: Vec<E::ActiveModel>)
@@ -241,6 +243,12 @@ async fn a_long_history_costs_what_a_short_one_does() {
     let fine_metrics = format!(
         "{{ cluster(id: \"{id}\") {{ fineMetrics(unit: \"seconds\") {{ total rows {{ row: function value }} }} }} }}"
     );
+    let of_account = |list: &str, fields: &str| {
+        format!("{{ viewer {{ account {{ {list}(first: 10) {{ nodes {{ row: id {fields} }} }} }} }} }}")
+    };
+    let computations = of_account("computations", "state startedAt");
+    let errors = of_account("errors", "at worker");
+    let spans = of_account("spans", "tag enqueuedAt");
     // Besides the rows that are returned, in reading order: those that are summed up or joined for them.
     let operations = [
         // The token and the page.
@@ -254,6 +262,10 @@ async fn a_long_history_costs_what_a_short_one_does() {
         // Each row has a member and a user.
         ("heat-map", heat_map.as_str(), 2, 15, 30),
         ("error groups", error_groups, 2, 10, 0),
+        // The token and the page.
+        ("computations", computations.as_str(), 2, 10, 0),
+        ("errors", errors.as_str(), 2, 10, 0),
+        ("spans", spans.as_str(), 2, 10, 0),
         // The token, the cluster and the packed rows of ten spans.
         ("fine metrics", fine_metrics.as_str(), 3, 2, 10),
     ];
