@@ -4,7 +4,7 @@
 //! [`Value::Binary`]: nothing that comes from outside can become one, so that nobody's text is taken for JSON.
 
 use async_graphql::{ID, Value, resolver_utils::EnumType};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Datelike, Timelike, Utc};
 
 use super::scalar::{BigInt, Date, Json};
 
@@ -79,8 +79,55 @@ leaf! {
     f64: |number| number,
     BigInt: |number| &number.0,
     ID: |id| id.as_str(),
-    DateTime<Utc>: |time| &time.to_rfc3339(),
     Date: |date| &date.to_string(),
+}
+
+/// What [`DateTime::to_rfc3339`] writes, which takes ten times as long; a list has several in each row.
+impl Leaf for DateTime<Utc> {
+    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+        let (date, time) = (self.date_naive(), self.time());
+        let nanos = time.nanosecond();
+        let is_usual = (0..=9999).contains(&date.year()) && nanos < 1_000_000_000;
+        if !is_usual {
+            serialize(&self.to_rfc3339(), json);
+            return Ok(());
+        }
+        let year = date.year().unsigned_abs();
+        json.push(b'"');
+        digits::<4>(year, json);
+        for (mark, number) in [
+            (b'-', date.month()),
+            (b'-', date.day()),
+            (b'T', time.hour()),
+            (b':', time.minute()),
+            (b':', time.second()),
+        ] {
+            json.push(mark);
+            digits::<2>(number, json);
+        }
+        if nanos > 0 {
+            json.push(b'.');
+            if nanos.is_multiple_of(1_000_000) {
+                digits::<3>(nanos / 1_000_000, json);
+            } else if nanos.is_multiple_of(1_000) {
+                digits::<6>(nanos / 1_000, json);
+            } else {
+                digits::<9>(nanos, json);
+            }
+        }
+        json.extend_from_slice(b"+00:00\"");
+        Ok(())
+    }
+}
+
+/// Writes a number with so many digits, of which the first may be zeros.
+fn digits<const COUNT: usize>(mut number: u32, json: &mut Vec<u8>) {
+    let mut text = [b'0'; COUNT];
+    for digit in text.iter_mut().rev() {
+        *digit += u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+    }
+    json.extend_from_slice(&text);
 }
 
 impl Leaf for Json {
@@ -196,6 +243,16 @@ mod tests {
         let time = DateTime::from_timestamp_micros(1_795_000_000_123_400).expect("it is a time");
         assert_eq!(put(&time), written(&async_graphql::ScalarType::to_value(&time)));
         assert_eq!(put(&time), r#""2026-11-18T11:06:40.123400+00:00""#);
+        // From the first year to the last that have four digits, and some beside them, with any fraction of a second.
+        let (first, last) = (-62_167_219_200_i64, 253_402_300_799);
+        let seconds = (0..20_000).map(|step| first + (last - first) / 20_000 * step + 13 * step);
+        for (step, second) in seconds.chain([first - 1, first, last, last + 1, 0, -1]).enumerate() {
+            let nanos = [0, 1_000_000, 999_000_000, 7_000, 123_456_789, 999_999_999, 120_000_000][step % 7];
+            let time = DateTime::from_timestamp(second, nanos).expect("it is a time");
+            assert_eq!(put(&time), format!("\"{}\"", time.to_rfc3339()));
+        }
+        let leap = DateTime::from_timestamp(1_483_228_799, 1_500_000_000).expect("it is a time");
+        assert_eq!(put(&leap), format!("\"{}\"", leap.to_rfc3339()));
         for (number, text) in [(1.0, "1.0"), (1e300, "1e+300"), (f64::NAN, "null"), (-0.1, "-0.1")] {
             assert_eq!(put(&number), text);
             assert_eq!(written(&async_graphql::ScalarType::to_value(&number)), text);
