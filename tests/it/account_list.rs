@@ -507,6 +507,7 @@ async fn events_of_too_many_clusters_are_refused_unless_few_were_there() {
     };
     let refused = ask("").await;
     assert_eq!(refused["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{refused}");
+    assert_eq!(refused["data"], json!({ "viewer": { "account": { "events": null } } }), "the rest is told");
     assert!(refused["errors"][0]["message"].as_str().unwrap().contains("'at'"), "{refused}");
     let found = json!({ "totalCount": 1, "nodes": [{ "data": 7 }] });
     for (arguments, expected) in [

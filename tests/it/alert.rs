@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 const CREATE: &str = "mutation($input: AlertRuleInput!) { result: createAlertRule(input: $input) {
-    secret alertRule { identifier webhooks emails } userErrors { field message } } }";
+    secret alertRule { identifier webhooks emails } userErrors { field code message } } }";
 const UPDATE: &str = "mutation($identifier: String!, $input: AlertRuleInput!, $new: Boolean! = false) {
     result: updateAlertRule(identifier: $identifier, input: $input, newSecret: $new) {
-        secret alertRule { name webhooks emails } userErrors { field message } } }";
+        secret alertRule { name webhooks emails } userErrors { field code message } } }";
 const TEST: &str = "mutation($identifier: String!) { result: testAlertRule(identifier: $identifier) {
     deliveries { identifier channel event target state attempts } } }";
 const DELIVERIES: &str =
@@ -560,33 +560,36 @@ async fn rules_are_refused_with_every_field_named_and_changed_by_admins_alone() 
     for (input, wrong) in [
         (
             json!({ "name": "x", "condition": flags }),
-            json!([["webhooks", "needs a webhook or an e-mail address"]]),
+            json!([["webhooks", "MISSING", "needs a webhook or an e-mail address"]]),
         ),
         (
             json!({ "name": " ", "condition": { "flags": [] }, "webhooks": ["ftp://x"], "emails": ["x"], "coolDownSeconds": 59 }),
             json!([
-                ["name", "must have 1 to 100 characters, none of them a control character"],
-                ["flags", "must be at least one kind"],
-                ["coolDownSeconds", "must be from 60 to 604800 seconds"],
+                ["name", "INVALID", "must have 1 to 100 characters, none of them a control character"],
+                ["flags", "MISSING", "must be at least one kind"],
+                ["coolDownSeconds", "OUT_OF_RANGE", "must be from 60 to 604800 seconds"],
                 [
                     "webhooks",
+                    "INVALID",
                     "must be an address beginning with https://, or http:// where the operator allows it, without a user or password"
                 ],
-                ["emails", "must be an e-mail address, as ada@example.com"]
+                ["emails", "INVALID", "must be an e-mail address, as ada@example.com"]
             ]),
         ),
         (
             json!({ "name": "x", "condition": { "cost": { "amount": -1, "currency": "usd", "days": 0 } }, "emails": ["a@b.de"] }),
             json!([
-                ["amount", "must be more than 0 and at most a thousand million"],
-                ["currency", "must be three capital letters, as in USD"],
-                ["days", "must be from 1 to 31 days"]
+                ["amount", "OUT_OF_RANGE", "must be more than 0 and at most a thousand million"],
+                ["currency", "INVALID", "must be three capital letters, as in USD"],
+                ["days", "OUT_OF_RANGE", "must be from 1 to 31 days"]
             ]),
         ),
     ] {
         let made = ada.query(CREATE, json!({ "input": input })).await["result"].take();
         let errors = made["userErrors"].as_array().unwrap().iter();
-        let errors = json!(errors.map(|error| json!([error["field"], error["message"]])).collect::<Vec<_>>());
+        let errors = json!(
+            errors.map(|error| json!([error["field"], error["code"], error["message"]])).collect::<Vec<_>>()
+        );
         assert_eq!(errors, wrong, "{input}");
         assert_eq!((&made["alertRule"], &made["secret"]), (&Value::Null, &Value::Null));
     }
@@ -605,7 +608,7 @@ async fn rules_are_refused_with_every_field_named_and_changed_by_admins_alone() 
     let made = ada.query(CREATE, json!({ "input": input })).await["result"].take();
     assert_eq!(
         made["userErrors"],
-        json!([{ "field": "name", "message": "there can be 50 rules at the most" }])
+        json!([{ "field": "name", "code": "TOO_MANY", "message": "there can be 50 rules at the most" }])
     );
 
     let delete = "mutation($identifier: String!) { deleteAlertRule(identifier: $identifier) {

@@ -342,6 +342,9 @@ async fn what_comes_to_nothing_has_no_entry() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     ada.reported(&report()).await;
+    let cluster = "{ viewer { account { clusters { nodes { id } } } } }";
+    let cluster = ada.query(cluster, json!({})).await;
+    let cluster = cluster["viewer"]["account"]["clusters"]["nodes"][0]["id"].as_str().unwrap();
     let before = log(&ada, json!({})).await.len();
     for document in [
         // Nothing of the kind, or wrong.
@@ -349,10 +352,11 @@ async fn what_comes_to_nothing_has_no_entry() {
         r#"mutation { revokeToken(identifier: "nobody") { userErrors { field } } }"#,
         "mutation { setIdlePolicy(input: { mode: STOP }) { userErrors { field } } }",
         r#"mutation { setDesiredState(cluster: "x", state: STOPPED) { cluster { id } } }"#,
+        r#"mutation { setDesiredState(cluster: "<CLUSTER>", state: STOPPED, reason: "a\nb") { userErrors { field } } }"#,
         r#"mutation { keepAlive(cluster: "x", seconds: 60) { userErrors { field } } }"#,
         r#"mutation { addMember(input: { name: "Not a name", role: VIEWER }) { userErrors { field } } }"#,
     ] {
-        ada.ask(document, json!({})).await;
+        ada.ask(&document.replace("<CLUSTER>", cluster), json!({})).await;
     }
     assert_eq!(log(&ada, json!({})).await.len(), before);
     // Ending what has ended.

@@ -86,8 +86,14 @@ async fn a_filter_passes_what_holds_all_of_its_conditions() {
         member.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].take()
     };
     let (ada_id, bob_id) = (user(&ada).await, user(&bob).await);
+    let all = "{ viewer { account { clusters(orderBy: { direction: ASC }) { nodes { id } } } } }";
+    let all = ada.query(all, json!({})).await;
+    let id = |number: usize| &all["viewer"]["account"]["clusters"]["nodes"][number]["id"];
     let cases = [
         (json!({}), "a b c d e"),
+        (json!({ "ids": [id(3), id(0), id(3)] }), "a d"),
+        (json!({ "ids": [id(0), id(1), id(4)], "hasErrors": false }), "a e"),
+        (json!({ "ids": [] }), ""),
         (json!({ "states": ["IDLE"] }), "b d"),
         (json!({ "states": ["RUNNING"] }), ""),
         (json!({ "states": ["CLOSED"] }), "a c e"),
@@ -239,6 +245,9 @@ async fn a_wrong_filter_is_refused_and_named() {
             json!({ "minDurationSeconds": 1e300 }),
             "argument 'minDurationSeconds': must be between 0 and 1000000000000",
         ),
+        (json!({ "ids": vec!["x"; 101] }), "argument 'ids': must be at most 100"),
+        (json!({ "ids": ["x"] }), "argument 'ids': there is no such cluster"),
+        (json!({ "everFlagged": vec!["IDLE"; 21] }), "argument 'everFlagged': must be at most 20"),
         (json!({ "users": vec!["x"; 101] }), "argument 'users': must be at most 100"),
         (json!({ "users": ["x"] }), "argument 'users': there is no such user"),
         (

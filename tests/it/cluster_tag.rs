@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 const SET_TAGS: &str =
     "mutation($cluster: ID!, $tags: [TagInput!]!) { result: setClusterTags(cluster: $cluster, tags: $tags) {
-    cluster { tags { key value } } userErrors { field message } } }";
+    cluster { tags { key value } } userErrors { field code message } } }";
 
 const SET_NOTES: &str =
     "mutation($cluster: ID!, $text: String!) { result: setClusterNotes(cluster: $cluster, text: $text) {
-    cluster { notes { text changedAt changedBy { name } } } userErrors { field message } } }";
+    cluster { notes { text changedAt changedBy { name } } } userErrors { field code message } } }";
 
 /// A cluster's global identifier.
 async fn cluster(member: &Member, scheduler: &str) -> Value {
@@ -52,13 +52,21 @@ async fn a_cluster_has_the_tags_that_were_set_last() {
     let key = "a key must have 1 to 100 characters, none of them a control character";
     let value = "a value must have at most 200 characters, none of them a control character";
     for (tags, messages) in [
-        (json!([tag("", None), tag(&long_key, None), tag("a", Some(&long_value))]), vec![key, value]),
-        (json!([tag("a\u{0}", None)]), vec![key]),
-        (json!([tag("a", Some("1")), tag("a ", Some("2"))]), vec!["each key can be given once"]),
-        (json!(many), vec!["must be at most 50"]),
+        (
+            json!([tag("", None), tag(&long_key, None), tag("a", Some(&long_value))]),
+            vec![("INVALID", key), ("INVALID", value)],
+        ),
+        (json!([tag("a\u{0}", None)]), vec![("INVALID", key)]),
+        (
+            json!([tag("a", Some("1")), tag("a ", Some("2"))]),
+            vec![("DUPLICATE", "each key can be given once")],
+        ),
+        (json!(many), vec![("TOO_MANY", "must be at most 50")]),
     ] {
-        let messages: Vec<Value> =
-            messages.into_iter().map(|message| json!({ "field": "tags", "message": message })).collect();
+        let messages = messages.into_iter();
+        let messages: Vec<Value> = messages
+            .map(|(code, message)| json!({ "field": "tags", "code": code, "message": message }))
+            .collect();
         assert_eq!(set(tags).await, json!({ "cluster": { "tags": expected }, "userErrors": messages }));
     }
     // A report leaves what people wrote alone.
@@ -156,7 +164,7 @@ async fn notes_are_told_with_who_wrote_them_and_lie_encrypted() {
 
     let longest = "ä".repeat(10_000);
     let refused = set(&ada, &format!("{longest}ä")).await;
-    let errors = json!([{ "field": "text", "message": "must have at most 10,000 characters" }]);
+    let errors = json!([{ "field": "text", "code": "OUT_OF_RANGE", "message": "must have at most 10,000 characters" }]);
     assert_eq!(refused, json!({ "cluster": { "notes": expected }, "userErrors": errors }));
     assert_eq!(set(&ada, &longest).await["cluster"]["notes"]["text"], longest);
 

@@ -4,7 +4,7 @@ use harness::{ReportBuilder, TestApp, usage};
 use serde_json::{Value, json};
 
 const SET: &str = "mutation($input: CostRateInput!) { setCostRate(input: $input) {
-    account { costRates { validFrom currency perThreadHour perGibHour perWorkerHour } } userErrors { field message } } }";
+    account { costRates { validFrom currency perThreadHour perGibHour perWorkerHour } } userErrors { field code message } } }";
 
 #[tokio::test]
 async fn each_day_costs_what_it_cost_then() {
@@ -43,7 +43,7 @@ async fn each_day_costs_what_it_cost_then() {
     assert_eq!(answer["viewer"]["account"]["usage"]["costs"], expected);
     assert_eq!(answer["viewer"]["account"]["clusters"]["nodes"][0]["usage"]["costs"], expected);
 
-    let delete = r#"mutation { deleteCostRate(validFrom: "2026-11-22") { account { costRates { validFrom } usage { costs { amount } } } userErrors { field } } }"#;
+    let delete = r#"mutation { deleteCostRate(validFrom: "2026-11-22") { account { costRates { validFrom } usage { costs { amount } } } userErrors { field code } } }"#;
     let answer = ada.query(delete, json!({})).await;
     let expected = json!({
         "account": { "costRates": [{ "validFrom": "2026-11-21" }], "usage": { "costs": [{ "amount": 1.84 }, { "amount": 0.2 }] } },
@@ -51,7 +51,10 @@ async fn each_day_costs_what_it_cost_then() {
     });
     assert_eq!(answer["deleteCostRate"], expected);
     let answer = ada.query(delete, json!({})).await;
-    assert_eq!(answer["deleteCostRate"]["userErrors"], json!([{ "field": "validFrom" }]));
+    assert_eq!(
+        answer["deleteCostRate"]["userErrors"],
+        json!([{ "field": "validFrom", "code": "NOT_FOUND" }])
+    );
     app.stop().await;
 }
 
@@ -61,14 +64,18 @@ async fn a_wrong_rate_is_refused_with_every_field_named() {
     let ada = app.account("ada").await;
     let fields = |answer: &Value| -> Vec<String> {
         let errors = answer["setCostRate"]["userErrors"].as_array().unwrap();
-        errors.iter().map(|error| error["field"].as_str().unwrap().to_owned()).collect()
+        let told = |error: &Value| format!("{} {}", error["field"], error["code"]).replace('"', "");
+        errors.iter().map(told).collect()
     };
     for (change, wrong) in [
-        (json!({ "currency": "usd" }), vec!["currency"]),
-        (json!({ "currency": "EURO", "perGibHour": -0.1 }), vec!["currency", "perGibHour"]),
+        (json!({ "currency": "usd" }), vec!["currency INVALID"]),
+        (
+            json!({ "currency": "EURO", "perGibHour": -0.1 }),
+            vec!["currency INVALID", "perGibHour OUT_OF_RANGE"],
+        ),
         (
             json!({ "perThreadHour": 1_000_001, "perWorkerHour": 1e300 }),
-            vec!["perThreadHour", "perWorkerHour"],
+            vec!["perThreadHour OUT_OF_RANGE", "perWorkerHour OUT_OF_RANGE"],
         ),
     ] {
         let mut input = json!({ "validFrom": "2026-11-21" });

@@ -85,6 +85,51 @@ async fn errors_that_look_alike_are_one_group_over_all_clusters() {
 }
 
 #[tokio::test]
+async fn groups_are_found_by_the_clusters_they_happened_on() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let of = |number, class: &str| {
+        let mut error = at(number, 5.0, &format!("{class}('x')"));
+        error["type"] = json!(class);
+        error
+    };
+    let mut ids = Vec::new();
+    for (scheduler, classes) in
+        [("Scheduler-1", vec!["A", "B"]), ("Scheduler-2", vec!["B", "B"]), ("Scheduler-3", vec![])]
+    {
+        let errors: Vec<Value> = (1..).zip(classes).map(|(number, class)| of(number, class)).collect();
+        let number = ada.reported(&report(scheduler, 1, &errors)).await;
+        let id = "query($id: ID!) { cluster(id: $id) { id } }";
+        ids.push(ada.query(id, json!({ "id": number.to_string() })).await["cluster"]["id"].take());
+    }
+    let query = "query($clusters: ClusterFilter, $origin: ErrorOrigin) { viewer { account {
+        errorGroups(clusters: $clusters, origin: $origin) { totalCount nodes { type occurrenceCount } } } } }";
+    for (clusters, origin, expected) in [
+        (Value::Null, Value::Null, vec![("A", 1), ("B", 3)]),
+        (json!({}), Value::Null, vec![("A", 1), ("B", 3)]),
+        (json!({ "ids": [ids[0]] }), Value::Null, vec![("A", 1), ("B", 3)]),
+        // All of the group, and not only what happened there.
+        (json!({ "ids": [ids[1]] }), Value::Null, vec![("B", 3)]),
+        (json!({ "ids": [ids[1], ids[0]], "search": "Scheduler-2" }), Value::Null, vec![("B", 3)]),
+        (json!({ "ids": [ids[1]] }), json!("DASK"), vec![]),
+        (json!({ "ids": [ids[2]] }), Value::Null, vec![]),
+        (json!({ "search": "Scheduler-3" }), Value::Null, vec![]),
+    ] {
+        let variables = json!({ "clusters": clusters, "origin": origin });
+        let found = ada.query(query, variables).await["viewer"]["account"]["errorGroups"].take();
+        let mut told: Vec<(&str, i64)> = found["nodes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|node| (node["type"].as_str().unwrap(), node["occurrenceCount"].as_i64().unwrap()))
+            .collect();
+        told.sort_unstable();
+        assert_eq!((told, &found["totalCount"]), (expected.clone(), &json!(expected.len())), "{clusters}");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn an_error_tells_whose_it_is_and_what_was_tried() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;

@@ -4,8 +4,8 @@ use harness::{Member, ReportBuilder, TestApp, event, uuid};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 
-const EVENTS: &str = "query($topics: [String!], $first: Int, $after: String, $last: Int) { viewer { account {
-    clusters(orderBy: { direction: ASC }) { nodes { events(topics: $topics, first: $first, after: $after, last: $last) {
+const EVENTS: &str = "query($topics: [String!], $at: TimeRange, $first: Int, $after: String, $last: Int) { viewer { account {
+    clusters(orderBy: { direction: ASC }) { nodes { events(topics: $topics, at: $at, first: $first, after: $after, last: $last) {
         totalCount pageInfo { hasNextPage hasPreviousPage endCursor } nodes { at topic workerId data } } } } } } }";
 
 async fn events(member: &Member, variables: Value) -> Value {
@@ -50,6 +50,13 @@ async fn events_are_listed_in_the_order_they_happened() {
     let both = events(&ada, json!({ "topics": ["mine", "worker-restart"], "last": 2 })).await;
     assert_eq!(data(&both), [expected[1]["data"].clone(), json!("text")]);
     assert_eq!(data(&events(&ada, json!({ "topics": [] })).await), Vec::<Value>::new());
+    let from_second = json!({ "from": "2026-11-20T11:00:02Z" });
+    let late = events(&ada, json!({ "at": from_second, "first": 1 })).await;
+    assert_eq!((data(&late), &late["totalCount"]), (vec![expected[1]["data"].clone()], &json!(2)));
+    let next = json!({ "at": from_second, "first": 1, "after": late["pageInfo"]["endCursor"] });
+    assert_eq!(data(&events(&ada, next).await), [json!("text")]);
+    let early = json!({ "at": { "to": "2026-11-20T11:00:03Z" }, "topics": ["mine"] });
+    assert_eq!(data(&events(&ada, early).await), [json!(1.5)]);
     app.stop().await;
 }
 

@@ -234,6 +234,21 @@ async fn each_rule_notices_what_it_says() {
         let ada = &ada;
         async move { ada.query(query, json!({ "kinds": kinds })).await["viewer"]["account"]["clusters"].take() }
     };
+    let of_clusters = "query($clusters: ClusterFilter) { viewer { account {
+        flags(clusters: $clusters) { totalCount nodes { kind } } } } }";
+    for (clusters, expected) in [
+        (json!({ "search": "gil" }), json!(["GIL_CONTENTION"])),
+        (json!({ "search": "gil", "states": ["LOST"] }), json!([])),
+        (json!({ "search": "failures" }), json!(["MANY_FAILURES"])),
+    ] {
+        let found = ada.query(of_clusters, json!({ "clusters": clusters })).await;
+        let found = &found["viewer"]["account"]["flags"];
+        let kinds = found["nodes"].as_array().unwrap().iter().map(|flag| flag["kind"].clone());
+        assert_eq!(
+            (json!(kinds.collect::<Vec<_>>()), &found["totalCount"]),
+            (expected.clone(), &json!(expected.as_array().unwrap().len()))
+        );
+    }
     let one = json!({ "totalCount": 1, "nodes": [{ "name": "gil" }] });
     assert_eq!(found(json!(["GIL_CONTENTION"])).await, one);
     assert_eq!(found(json!(["IDLE", "SPILLING"])).await["totalCount"], 2);
@@ -291,6 +306,16 @@ async fn a_flag_lasts_until_it_is_over_and_ends_with_its_cluster() {
     ada.reported(&last.build()).await;
     app.run_jobs().await;
     assert_eq!(of_cluster(&ada, id).await, twice(Some("11:33:41.500")));
+    for (filter, expected) in [
+        (json!({ "flags": ["MEMORY_PRESSURE"] }), 0),
+        (json!({ "everFlagged": ["IDLE", "MEMORY_PRESSURE"] }), 1),
+        (json!({ "everFlagged": ["IDLE"] }), 0),
+        (json!({ "everFlagged": [] }), 0),
+    ] {
+        let query = "query($filter: ClusterFilter) { viewer { account { clusters(filter: $filter) { totalCount } } } }";
+        let found = ada.query(query, json!({ "filter": filter })).await;
+        assert_eq!(found["viewer"]["account"]["clusters"]["totalCount"], expected, "{filter}");
+    }
     // Another server finds the same.
     let database = app.database.again();
     drop(database);
@@ -312,9 +337,9 @@ async fn what_was_over_between_two_rounds_of_a_short_cluster_is_still_told() {
 }
 
 const MUTE: &str = "mutation($input: MuteFlagInput!) { result: muteFlag(input: $input) {
-    account { flagMutes { kind tag { key value } until mutedAt mutedBy { name } } } userErrors { field message } } }";
+    account { flagMutes { kind tag { key value } until mutedAt mutedBy { name } } } userErrors { field code message } } }";
 const UNMUTE: &str = "mutation($input: UnmuteFlagInput!) { result: unmuteFlag(input: $input) {
-    account { flagMutes { kind tag { key value } until } } userErrors { field message } } }";
+    account { flagMutes { kind tag { key value } until } } userErrors { field code message } } }";
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one mute after the other, on the same clusters")]
@@ -402,20 +427,27 @@ async fn what_is_muted_is_in_no_list_and_finds_no_cluster() {
         }
         assert_eq!(seen().await.0, "etl lab web");
     }
-    for (input, field, message) in [
-        (json!({ "kind": "IDLE", "until": "2026-11-20T12:00:10Z" }), "until", "must not have passed"),
+    for (input, field, code, message) in [
+        (
+            json!({ "kind": "IDLE", "until": "2026-11-20T12:00:10Z" }),
+            "until",
+            "OUT_OF_RANGE",
+            "must not have passed",
+        ),
         (
             json!({ "kind": "IDLE", "tag": { "key": "" } }),
             "tag",
+            "INVALID",
             "a key must have 1 to 100 characters, none of them a control character",
         ),
     ] {
         let done = ada.query(MUTE, json!({ "input": input })).await["result"].take();
-        let errors = json!([{ "field": field, "message": message }]);
+        let errors = json!([{ "field": field, "code": code, "message": message }]);
         assert_eq!(done, json!({ "account": { "flagMutes": [] }, "userErrors": errors }));
     }
     let done = ada.query(UNMUTE, json!({ "input": { "kind": "IDLE" } })).await["result"].take();
-    assert_eq!(done["userErrors"], json!([{ "field": "kind", "message": "is not muted like this" }]));
+    let errors = json!([{ "field": "kind", "code": "NOT_FOUND", "message": "is not muted like this" }]);
+    assert_eq!(done["userErrors"], errors);
     for number in 0..100 {
         let input = json!({ "kind": "IDLE", "tag": { "key": format!("tag-{number}") } });
         assert_eq!(
@@ -425,7 +457,8 @@ async fn what_is_muted_is_in_no_list_and_finds_no_cluster() {
         );
     }
     let done = ada.query(MUTE, json!({ "input": { "kind": "IDLE" } })).await["result"].take();
-    assert_eq!(done["userErrors"], json!([{ "field": "kind", "message": "more than 100 cannot be muted" }]));
+    let errors = json!([{ "field": "kind", "code": "TOO_MANY", "message": "more than 100 cannot be muted" }]);
+    assert_eq!(done["userErrors"], errors);
     let reader = ada.with_token(ada.token(&[Scope::Read], None).await);
     let answer = reader.ask(MUTE, json!({ "input": { "kind": "IDLE" } })).await;
     assert_eq!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN");

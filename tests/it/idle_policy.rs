@@ -10,7 +10,7 @@ const FIELDS: &str =
 fn set() -> String {
     format!(
         "mutation($input: SetIdlePolicyInput!) {{ setIdlePolicy(input: $input) {{
-         idlePolicy {{ {FIELDS} }} userErrors {{ field message }} }} }}"
+         idlePolicy {{ {FIELDS} }} userErrors {{ field code message }} }} }}"
     )
 }
 
@@ -47,29 +47,35 @@ async fn a_policy_that_cannot_be_is_refused_with_every_field_named() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     for (input, wrong) in [
-        (json!({ "mode": "STOP" }), json!([["timeoutSeconds", "is needed to warn or to stop"]])),
+        (json!({ "mode": "STOP" }), json!([["timeoutSeconds", "MISSING", "is needed to warn or to stop"]])),
         (
             json!({ "mode": "WARN", "timeoutSeconds": 59, "warnBeforeSeconds": 59 }),
             json!([
-                ["timeoutSeconds", "must be from 60 to 31536000 seconds"],
-                ["warnBeforeSeconds", "must be from 0 seconds to less than the timeout"]
+                ["timeoutSeconds", "OUT_OF_RANGE", "must be from 60 to 31536000 seconds"],
+                ["warnBeforeSeconds", "OUT_OF_RANGE", "must be from 0 seconds to less than the timeout"]
             ]),
         ),
         (
             json!({ "mode": "OBSERVE", "warnBeforeSeconds": -1, "exemptTags": vec![json!({ "key": "a" }); 21] }),
             json!([
-                ["warnBeforeSeconds", "must be from 0 seconds to less than the timeout"],
-                ["exemptTags", "must be at most 20"]
+                ["warnBeforeSeconds", "OUT_OF_RANGE", "must be from 0 seconds to less than the timeout"],
+                ["exemptTags", "TOO_MANY", "must be at most 20"]
             ]),
         ),
         (
             json!({ "mode": "OBSERVE", "exemptTags": [{ "key": "" }, { "key": "b\u{0}" }] }),
-            json!([["exemptTags", "a key must have 1 to 100 characters, none of them a control character"]]),
+            json!([[
+                "exemptTags",
+                "INVALID",
+                "a key must have 1 to 100 characters, none of them a control character"
+            ]]),
         ),
     ] {
         let answer = ada.query(&set(), json!({ "input": input })).await["setIdlePolicy"].take();
         let errors = answer["userErrors"].as_array().unwrap().iter();
-        let errors = json!(errors.map(|error| json!([error["field"], error["message"]])).collect::<Vec<_>>());
+        let errors = json!(
+            errors.map(|error| json!([error["field"], error["code"], error["message"]])).collect::<Vec<_>>()
+        );
         assert_eq!(errors, wrong, "{input}");
         assert_eq!(answer["idlePolicy"]["changedAt"], Value::Null, "{input}");
     }

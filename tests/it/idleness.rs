@@ -17,7 +17,7 @@ async fn policy(member: &Member, input: impl Into<Value>) {
 
 async fn keep(member: &Member, id: &Value, seconds: i64) -> Value {
     let keep = "mutation($id: ID!, $seconds: Int!) { keepAlive(cluster: $id, seconds: $seconds) {
-        cluster { keptAliveUntil desiredState } userErrors { field message } } }";
+        cluster { keptAliveUntil desiredState } userErrors { field code message } } }";
     member.query(keep, json!({ "id": id, "seconds": seconds })).await["keepAlive"].take()
 }
 
@@ -215,7 +215,7 @@ async fn keeping_a_cluster_has_its_bounds() {
     let id = id_of(&ada, number).await;
     for (seconds, wrong) in [(-1, true), (0, false), (2_592_000, false), (2_592_001, true)] {
         let done = keep(&ada, &id, seconds).await;
-        let errors = json!([{ "field": "seconds", "message": "must be from 0 to 2592000 seconds" }]);
+        let errors = json!([{ "field": "seconds", "code": "OUT_OF_RANGE", "message": "must be from 0 to 2592000 seconds" }]);
         assert_eq!(done["userErrors"], if wrong { errors } else { json!([]) }, "{seconds}");
     }
     let reader = ada.with_token(ada.token(&[Scope::Read, Scope::Ingest], None).await);
@@ -223,7 +223,7 @@ async fn keeping_a_cluster_has_its_bounds() {
     assert_eq!(reader.ask(asked, json!({ "id": id })).await["errors"][0]["extensions"]["code"], "FORBIDDEN");
     ada.reported(&told("etl", 1, None, 2, 5).with("/final", true).build()).await;
     let done = keep(&ada, &id, 60).await;
-    assert_eq!(done["userErrors"], json!([{ "field": "cluster", "message": "has closed" }]));
+    assert_eq!(done["userErrors"], json!([{ "field": "cluster", "code": "ENDED", "message": "has closed" }]));
     app.stop().await;
 }
 

@@ -3,9 +3,9 @@
 use harness::{Member, ReportBuilder, TestApp, log_line, uuid};
 use serde_json::{Value, json};
 
-const LOGS: &str = "query($levels: [String!], $sources: [LogSource!], $worker: ID, $match: String, $first: Int,
+const LOGS: &str = "query($levels: [String!], $sources: [LogSource!], $worker: ID, $match: String, $at: TimeRange, $first: Int,
     $after: String, $last: Int, $before: String) { viewer { account { clusters { nodes {
-    logs(levels: $levels, sources: $sources, workerId: $worker, match: $match, first: $first, after: $after,
+    logs(levels: $levels, sources: $sources, workerId: $worker, match: $match, at: $at, first: $first, after: $after,
         last: $last, before: $before) { totalCount pageInfo { hasNextPage hasPreviousPage startCursor endCursor } nodes {
         at source worker workerId level logger message repeated } } } } } } }";
 
@@ -62,6 +62,14 @@ async fn lines_are_listed_in_the_order_they_were_written_and_filtered() {
         ),
         (json!({ "worker": uuid(7), "sources": ["WORKER", "SCHEDULER"] }), vec!["Memory use is HIGH"]),
         (json!({ "worker": uuid(9) }), vec![]),
+        // Lines were written at the seconds 1 to 5.
+        (json!({ "at": { "from": "2026-11-20T11:00:04Z" } }), vec!["Straße geschlossen", "memory is fine"]),
+        (
+            json!({ "at": { "from": "2026-11-20T11:00:01Z", "to": "2026-11-20T11:00:03Z" }, "levels": ["WARNING"] }),
+            vec!["Memory use is HIGH"],
+        ),
+        (json!({ "at": { "to": "2026-11-20T11:00:05Z" }, "match": "MEMORY" }), vec!["Memory use is HIGH"]),
+        (json!({ "at": { "from": "2026-11-20T11:00:06Z" } }), vec![]),
         (json!({ "match": "memory" }), vec!["Memory use is HIGH", "memory is fine"]),
         (json!({ "match": "STRASSE" }), vec![]),
         (json!({ "match": "sTRAßE" }), vec!["Straße geschlossen"]),
@@ -73,6 +81,8 @@ async fn lines_are_listed_in_the_order_they_were_written_and_filtered() {
     for (variables, expected) in cases {
         assert_eq!(messages(&logs(&ada, variables.clone()).await), expected, "{variables}");
     }
+    let early = logs(&ada, json!({ "at": { "to": "2026-11-20T11:00:03Z" }, "first": 1 })).await;
+    assert_eq!((early["totalCount"].clone(), messages(&early).len()), (json!(2), 1));
     let first = logs(&ada, json!({ "match": "MEMORY", "first": 1 })).await;
     assert_eq!(first["pageInfo"]["hasNextPage"], true);
     let next =

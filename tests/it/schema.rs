@@ -150,6 +150,32 @@ fn names_are_written_as_everywhere() {
 }
 
 #[test]
+fn every_payload_tells_what_was_wrong() {
+    let types = types();
+    let of = |name: &str| {
+        let definition = types.iter().find(|definition| definition.name.node == name);
+        definition.map(fields).unwrap_or_default()
+    };
+    let told = |ty: &str| {
+        let errors = of(ty).into_iter().find(|field| field.name == "userErrors")?;
+        let name = errors.ty.to_string();
+        let each = of(name.strip_prefix('[')?.strip_suffix("!]!")?);
+        Some(each.iter().map(|field| format!("{}: {}", field.name, field.ty)).collect::<Vec<_>>())
+    };
+    assert!(of("Mutation").len() > 20);
+    let mut wrong = Vec::new();
+    for Field { name: mutation, ty, .. } in of("Mutation") {
+        let shape = told(ty.to_string().trim_end_matches('!')).unwrap_or_default();
+        let code =
+            shape.get(1).is_some_and(|code| code.starts_with("code: ") && code.ends_with("ErrorCode!"));
+        if shape.len() != 3 || shape[0] != "field: String!" || !code || shape[2] != "message: String!" {
+            wrong.push(format!("{mutation}: {shape:?}"));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
 fn lists_hold_no_nulls() {
     let mut wrong = Vec::new();
     for definition in types() {

@@ -1,6 +1,6 @@
 //! Workers, clients and the size of a cluster: who took part, and how it ended.
 
-use harness::{Member, ReportBuilder, STARTED_AT, TestApp, uuid, worker};
+use harness::{Member, ReportBuilder, STARTED_AT, TestApp, error, event, log_line, uuid, worker};
 use serde_json::{Value, json};
 
 const WORKERS: &str = "query($id: ID!, $alive: Boolean, $first: Int, $after: String) { cluster(id: $id) {
@@ -76,6 +76,49 @@ async fn workers_are_listed_with_how_they_ended() {
         (names(&rest), &rest["pageInfo"]["hasNextPage"]),
         (vec!["worker-1".to_owned()], &json!(false))
     );
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_failed_was_logged_or_published_leads_to_the_worker() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let killed =
+        with(worker(2), &json!({ "ended_at": STARTED_AT + 60.5, "end": "memory", "lost_results": 7 }));
+    let of = |mut row: Value, worker: Option<u128>| {
+        row["worker_id"] = json!(worker.map(uuid));
+        row
+    };
+    let report = ReportBuilder::new("Scheduler-1", 1)
+        .with("/workers", json!([killed, worker(3)]))
+        // Of the killed worker, of one that was never reported, and of none.
+        .with(
+            "/errors",
+            json!([of(error(3, 11, 1), Some(2)), of(error(2, 11, 1), Some(9)), of(error(1, 11, 1), None)]),
+        )
+        .with("/events", json!([of(event(1, "mine", json!(1)), Some(3)), event(2, "mine", json!(2))]))
+        .with("/logs", json!([of(log_line(1, "a line"), Some(2)), log_line(2, "a line")]))
+        .build();
+    let id = ada.reported(&report).await.to_string();
+    let process = "nodes { workerId workerProcess { name end { kind lostResults } } }";
+    let query = format!(
+        "query($id: ID!) {{ cluster(id: $id) {{ errors {{ {process} }} events {{ {process} }} logs {{ {process} }} }} }}"
+    );
+    let before = app.statements();
+    let found = ada.query(&query, json!({ "id": id })).await["cluster"].take();
+    // The token, the cluster, its lists, and the workers of each of them at the most.
+    let statements = app.statements() - before;
+    assert!((2 + 3 + 1..=2 + 3 + 3).contains(&statements), "{statements}");
+    let killed = json!({ "name": "worker-2", "end": { "kind": "MEMORY", "lostResults": 7 } });
+    let there = json!({ "name": "worker-3", "end": null });
+    let node = |worker: Option<u128>, process: &Value| json!({ "workerId": worker.map(uuid), "workerProcess": process });
+    let nothing = Value::Null;
+    assert_eq!(
+        found["errors"]["nodes"],
+        json!([node(Some(2), &killed), node(Some(9), &nothing), node(None, &nothing)])
+    );
+    assert_eq!(found["events"]["nodes"], json!([node(Some(3), &there), node(None, &nothing)]));
+    assert_eq!(found["logs"]["nodes"], json!([node(Some(2), &killed), node(None, &nothing)]));
     app.stop().await;
 }
 

@@ -17,7 +17,7 @@ use super::{
     connection::{Connection, PageArguments},
     cost::CostRate,
     data_policy::DataPolicy,
-    error::{ApiError, Unsealed},
+    error::{Alone, ApiError},
     error_group::{self, ErrorGroup, ErrorGroupArguments, ErrorOrigin},
     error_status::ErrorGroupStatus,
     function::{self, Function},
@@ -97,7 +97,7 @@ impl Account {
     }
 
     /// What was used as a table, by time and user; what was not used has no row. At most 10,000 rows, made of at most
-    /// 100,000 days or hours of users and functions. Up to a minute old.
+    /// 100,000 days or hours of users and functions; null, with an error, where it would have more. Up to a minute old.
     async fn usage_table(
         &self,
         #[graphql(desc = "The first day.")] from: Date,
@@ -113,12 +113,13 @@ impl Account {
         tag_key: Option<String>,
         #[graphql(desc = "For rows by VERSION, the package; `python` for Python itself.", default = "dask")]
         package: String,
-    ) -> Result<Items<UsageRow>, ApiError> {
+    ) -> Alone<Items<UsageRow>> {
         let days = usage::days(Some(from), Some(to));
-        usage_table::table(&self.0, TableArguments { days, by, tag_key, package }).await.map(Items)
+        Some(usage_table::table(&self.0, TableArguments { days, by, tag_key, package }).await.map(Items))
     }
 
-    /// What its functions used, those that computed longest first. Up to a minute old.
+    /// What its functions used, those that computed longest first; null, with an error, where it cannot be told. Up to a
+    /// minute old.
     async fn functions(
         &self,
         #[graphql(desc = "The first day; all days since the account was made if not given.")] from: Option<
@@ -127,9 +128,12 @@ impl Account {
         #[graphql(desc = "The day after the last one; up to now if not given.")] to: Option<Date>,
         #[graphql(desc = "Only what this user's clusters ran.")] user: Option<ID>,
         #[graphql(desc = "The first so many, 1 to 1,000.", default = 100)] first: i32,
-    ) -> Result<Items<Function>, ApiError> {
-        let user = user.map(|user| User::identified(&self.0, "user", &user)).transpose()?;
-        function::of_days(&self.0, usage::days(from, to), user, first).await.map(Items)
+    ) -> Alone<Items<Function>> {
+        let functions = async {
+            let user = user.map(|user| User::identified(&self.0, "user", &user)).transpose()?;
+            function::of_days(&self.0, usage::days(from, to), user, first).await.map(Items)
+        };
+        Some(functions.await)
     }
 
     /// The performance reports that were stored and that the viewer may see, those stored last first.
@@ -175,6 +179,11 @@ impl Account {
     #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn error_groups(
         &self,
+        #[graphql(
+            desc = "Only groups with an error on a cluster that passes all of its conditions; what else is told of them is of \
+                    all clusters."
+        )]
+        clusters: Option<ClusterFilter>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -189,7 +198,7 @@ impl Account {
             Vec<ErrorGroupStatus>,
         >,
     ) -> Result<Connection<ErrorGroup>, ApiError> {
-        let arguments = ErrorGroupArguments { origin, types, last_seen_in, status };
+        let arguments = ErrorGroupArguments { clusters, origin, types, last_seen_in, status };
         error_group::groups(&self.0, arguments, PageArguments { first, after, last, before }).await
     }
 
@@ -206,7 +215,7 @@ impl Account {
     }
 
     /// What some work spent, told apart by any dimensions: fine performance metrics summed over all clusters, or those of
-    /// a scope.
+    /// a scope. Null, with an error, where that would be too much for one answer.
     async fn fine_metrics(
         &self,
         #[graphql(desc = "Which work; all of the account if absent.", default)] scope: WorkScope,
@@ -222,8 +231,8 @@ impl Account {
         )]
         unit: String,
         #[graphql(desc = "At most so many rows, 1 to 5000; 1000 unless given.")] first: Option<i32>,
-    ) -> Result<FineMetricTable, ApiError> {
-        FineMetricTable::find(&self.0, scope, &by, unit, first).await
+    ) -> Alone<FineMetricTable> {
+        Some(FineMetricTable::find(&self.0, scope, &by, unit, first).await)
     }
 
     /// The statistical profile of all clusters, or those of a scope, over all of their users: of each cluster its newest
@@ -237,7 +246,7 @@ impl Account {
             default = 0.001
         )]
         min_share: f64,
-    ) -> Unsealed<Profile> {
+    ) -> Alone<Profile> {
         let profile = async {
             let work = scope.find(&self.0, "scope").await?;
             Profile::of_work(&self.0, &work, min_share).await
@@ -246,7 +255,8 @@ impl Account {
     }
 
     /// What was measured of all clusters, or those of a scope, over time, put together: of the last 24 hours unless the
-    /// scope says, and of 31 days at the most. Measurements are not told by spans or functions.
+    /// scope says, and of 31 days at the most. Measurements are not told by spans or functions. Null, with an error, where it
+    /// would be too much for one answer.
     async fn series(
         &self,
         #[graphql(desc = "What was measured; the answer has one series for each, in this order.")]
@@ -256,11 +266,12 @@ impl Account {
             desc = "Seconds summed up in one point, at least 60; as few as make at most 2,000 points if not given."
         )]
         bucket_seconds: Option<i32>,
-    ) -> Result<Vec<AccountSeries>, ApiError> {
-        account_series::series(&self.0, scope, metrics, bucket_seconds).await
+    ) -> Alone<Vec<AccountSeries>> {
+        Some(account_series::series(&self.0, scope, metrics, bucket_seconds).await)
     }
 
-    /// Two pieces of work beside each other: what the second spent more or less than the first, and what else differs.
+    /// Two pieces of work beside each other: what the second spent more or less than the first, and what else differs. Null,
+    /// with an error, where that would be too much for one answer.
     async fn compare(
         &self,
         #[graphql(desc = "The first work, which the other is measured by.")] base: WorkScope,
@@ -273,8 +284,8 @@ impl Account {
         by: Vec<ComparisonDimension>,
         #[graphql(desc = "The unit of the values.", default_with = "SECONDS.to_owned()")] unit: String,
         #[graphql(desc = "At most so many rows, 1 to 5000; 100 unless given.")] first: Option<i32>,
-    ) -> Result<Comparison, ApiError> {
-        Comparison::find(&self.0, base, head, &by, unit, first).await
+    ) -> Alone<Comparison> {
+        Some(Comparison::find(&self.0, base, head, &by, unit, first).await)
     }
 
     /// What it accepts of each class of data, and for how long it keeps it.
@@ -288,7 +299,7 @@ impl Account {
     }
 
     /// What it would have saved, and whom it would have disturbed, to stop clusters that had nothing to do for so long: of
-    /// the clusters that started in a time, at most the 1,000 newest.
+    /// the clusters that started in a time, at most the 1,000 newest. Null, with an error, where it cannot be told.
     async fn idle_backtest(
         &self,
         #[graphql(desc = "How long without work is too long, 60 to 31,536,000 seconds.")]
@@ -299,8 +310,8 @@ impl Account {
             desc = "Only clusters whose scheduler started in this time, by its own clock; in the last 30 days if absent."
         )]
         started_in: Option<TimeRange>,
-    ) -> Result<IdleBacktest, ApiError> {
-        IdleBacktest::find(&self.0, timeout_seconds, &exempt_tags, started_in).await
+    ) -> Alone<IdleBacktest> {
+        Some(IdleBacktest::find(&self.0, timeout_seconds, &exempt_tags, started_in).await)
     }
 
     /// Who belongs to it, in the order in which they came. Null, with an error, for a token without the scope `admin`.
@@ -312,7 +323,7 @@ impl Account {
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Unsealed<Connection<Member>> {
+    ) -> Alone<Connection<Member>> {
         if let Err(error) = admin(context) {
             return Some(Err(error));
         }
@@ -329,7 +340,7 @@ impl Account {
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Unsealed<Connection<ApiToken>> {
+    ) -> Alone<Connection<ApiToken>> {
         if let Err(error) = admin(context) {
             return Some(Err(error));
         }
@@ -346,7 +357,7 @@ impl Account {
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Unsealed<Connection<Invitation>> {
+    ) -> Alone<Connection<Invitation>> {
         if let Err(error) = admin(context) {
             return Some(Err(error));
         }
@@ -365,7 +376,7 @@ impl Account {
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Unsealed<Connection<AuditEntry>> {
+    ) -> Alone<Connection<AuditEntry>> {
         if let Err(error) = admin(context) {
             return Some(Err(error));
         }

@@ -8,7 +8,7 @@ use super::{
     cluster_list::{ClusterFilter, TimeRange},
     computation::{Computation, RunState},
     connection::{Connection, PageArguments, counted},
-    error::ApiError,
+    error::{Alone, ApiError},
     error_group::ErrorOrigin,
     error_occurrence::ErrorOccurrence,
     event::Event,
@@ -235,7 +235,7 @@ impl AccountLists {
     }
 
     /// What Dask or a user logged with `log_event` on its clusters, in the order it happened: `last` gives the newest. Of
-    /// clusters that were there at the time of `at`, at most 500; more are refused. One page looks at no more than 10,000
+    /// clusters that were there at the time of `at`, at most 500: null, with an error, where they are more. One page looks at no more than 10,000
     /// events, or of each cluster at one more than it has: with `topics` it may hold fewer than asked for, or none, while
     /// `hasNextPage` (with `last`, `hasPreviousPage`) says that there is more to look at and the cursor where to go on.
     #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
@@ -251,18 +251,22 @@ impl AccountLists {
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Result<Connection<Event>, ApiError> {
-        let sort = EventSort::OldestOfAllFirst;
-        let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
-        texts("topics", topics.as_deref(), MAX_VALUES)?;
-        let of = AccountEvents { clusters: self.look_through(clusters).await?, at: milliseconds(at), topics };
-        let page = self.0.store.account_event_page(&of, sort, &request).await?;
-        let store = self.0.store.clone();
-        let total = counted(move || {
-            let (store, of) = (store.clone(), of.clone());
-            async move { store.account_event_count(&of).await }
-        });
-        Ok(Connection::new(page, sort, |row| Event::new(&self.0, row), total))
+    ) -> Alone<Connection<Event>> {
+        let events = async {
+            let sort = EventSort::OldestOfAllFirst;
+            let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
+            texts("topics", topics.as_deref(), MAX_VALUES)?;
+            let of =
+                AccountEvents { clusters: self.look_through(clusters).await?, at: milliseconds(at), topics };
+            let page = self.0.store.account_event_page(&of, sort, &request).await?;
+            let store = self.0.store.clone();
+            let total = counted(move || {
+                let (store, of) = (store.clone(), of.clone());
+                async move { store.account_event_count(&of).await }
+            });
+            Ok(Connection::new(page, sort, |row| Event::new(&self.0, row), total))
+        };
+        Some(events.await)
     }
 
     /// Lines of the logs of its clusters, in the order they were written: `last` gives the newest. With any filter but
@@ -298,7 +302,7 @@ impl AccountLists {
         let of = AccountLogs {
             clusters: self.look_through(clusters).await?,
             at: milliseconds(at),
-            filter: LogFilter { levels, sources, worker: None, processes: None },
+            filter: LogFilter { levels, sources, ..LogFilter::default() },
         };
         let words = words.filter(|words| !words.is_empty());
         let page = self.0.store.account_log_page(&of, words.as_deref(), sort, &request).await?;
@@ -319,6 +323,6 @@ impl AccountLists {
     }
 }
 
-fn milliseconds(range: Option<TimeRange>) -> store::TimeRange {
+pub(super) fn milliseconds(range: Option<TimeRange>) -> store::TimeRange {
     range.map_or((None, None), TimeRange::milliseconds)
 }

@@ -6,13 +6,15 @@ use super::{
     alert::{self, Alert},
     alert_delivery::{self, AlertDelivery},
     alert_rule::{self, AlertRule},
+    cluster_list::{self, ClusterFilter},
     connection::{Connection, PageArguments},
-    error::{ApiError, Unsealed},
+    error::{Alone, ApiError},
     flag::{self, Flag, FlagKind},
     flag_rule::{self, FlagMute, FlagRule},
     mutation::admin,
     scope::AccountScope,
 };
+use crate::store::AccountFlags;
 
 /// What an account has watched by itself.
 pub(super) struct AccountWatch(pub(super) AccountScope);
@@ -31,6 +33,8 @@ impl AccountWatch {
         active: Option<bool>,
         #[graphql(desc = "Only these kinds, at most 20; all if absent.")] kinds: Option<Vec<FlagKind>>,
         #[graphql(desc = "Also what the account has muted.", default)] muted: bool,
+        #[graphql(desc = "Only of clusters that pass all of its conditions; of all if absent.")]
+        clusters: Option<ClusterFilter>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -38,7 +42,10 @@ impl AccountWatch {
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Flag>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        flag::of_account(&self.0, flag::filter(active, kinds)?, muted, page).await
+        let unmuted_at = (!muted).then(|| self.0.now.into());
+        let clusters = cluster_list::passing(&self.0, clusters).await?;
+        let of = AccountFlags { clusters, filter: flag::filter(active, kinds)?, unmuted_at };
+        flag::of_account(&self.0, of, page).await
     }
 
     /// When what is noticed of clusters, and what to make of it.
@@ -77,7 +84,7 @@ impl AccountWatch {
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Unsealed<Connection<AlertRule>> {
+    ) -> Alone<Connection<AlertRule>> {
         if let Err(error) = admin(context) {
             return Some(Err(error));
         }
@@ -95,7 +102,7 @@ impl AccountWatch {
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Unsealed<Connection<AlertDelivery>> {
+    ) -> Alone<Connection<AlertDelivery>> {
         if let Err(error) = admin(context) {
             return Some(Err(error));
         }

@@ -15,6 +15,7 @@ use super::{
     in_place::{Items, in_place},
     json::names,
     scope::AccountScope,
+    user_error::UserError,
 };
 use crate::{
     app::{
@@ -163,6 +164,8 @@ pub(super) struct TestAlertRulePayload {
     /// The messages that were written, one for each address. They are sent within seconds; `Account.alertDeliveries` tells
     /// what became of them.
     deliveries: Items<AlertDelivery>,
+    /// What was wrong with the input; nothing is sent unless it is empty.
+    user_errors: Vec<UserError>,
 }
 
 pub(super) async fn test(scope: &AccountScope, identifier: &str) -> Result<TestAlertRulePayload, ApiError> {
@@ -170,8 +173,8 @@ pub(super) async fn test(scope: &AccountScope, identifier: &str) -> Result<TestA
     match alert::test(&scope.store, &scope.account.slug, rule, scope.now.into()).await? {
         Ok(rows) => {
             let scope = scope.after_change();
-            let deliveries = rows.into_iter().map(|row| AlertDelivery::new(&scope, row));
-            Ok(TestAlertRulePayload { deliveries: Items(deliveries.collect()) })
+            let deliveries = Items(rows.into_iter().map(|row| AlertDelivery::new(&scope, row)).collect());
+            Ok(TestAlertRulePayload { deliveries, user_errors: Vec::new() })
         }
         Err(Refusal::NotFound | Refusal::Rules(_) | Refusal::TooMany) => {
             Err(ApiError::NotFound("alert rule"))

@@ -12,13 +12,13 @@ use super::{
     account::Account,
     cluster_tag::TagPattern,
     connection::{Connection, PageArguments, counted},
-    cost::UserError,
-    error::{ApiError, Unsealed},
+    error::{Alone, ApiError},
     flag::FlagKind,
     in_place::{Items, in_place},
     json::names,
     scope::AccountScope,
     user::User,
+    user_error::{UserError, UserErrorCode},
 };
 use crate::{
     app::alert::{self, Refusal, Targets},
@@ -96,13 +96,13 @@ impl AlertRule {
 
     /// Which addresses are sent requests, without what may be secret of them. Null, with an error, when they cannot be
     /// decrypted.
-    async fn webhooks(&self) -> Unsealed<Vec<String>> {
+    async fn webhooks(&self) -> Alone<Vec<String>> {
         let shown = |channels: Channels| channels.webhooks.iter().map(|to| Channels::shown(to)).collect();
         Some(self.channels().map(shown))
     }
 
     /// Which addresses are sent e-mails. Null, with an error, when they cannot be decrypted.
-    async fn emails(&self) -> Unsealed<Vec<String>> {
+    async fn emails(&self) -> Alone<Vec<String>> {
         Some(self.channels().map(|channels| channels.emails))
     }
 
@@ -300,6 +300,8 @@ pub(super) struct AlertRulePayload {
 pub(super) struct DeleteAlertRulePayload {
     /// The account without the rule.
     account: Account,
+    /// What was wrong with the input; nothing is changed unless it is empty.
+    user_errors: Vec<UserError>,
 }
 
 impl AlertRuleInput {
@@ -363,11 +365,12 @@ impl AlertRulePayload {
             },
             Err(Refusal::NotFound) => return Err(ApiError::NotFound("alert rule")),
             Err(Refusal::TooMany) => {
-                refused(vec![UserError::new("name", &format!("there can be {MAX_RULES} rules at the most"))])
+                let message = format!("there can be {MAX_RULES} rules at the most");
+                refused(vec![UserError::new("name", UserErrorCode::TooMany, message)])
             }
-            Err(Refusal::Rules(wrong)) => refused(
-                wrong.iter().map(|(field, error)| UserError::new(field, &error.to_string())).collect(),
-            ),
+            Err(Refusal::Rules(wrong)) => {
+                refused(wrong.iter().map(|(field, error)| UserError::of(field, error)).collect())
+            }
         })
     }
 }
@@ -422,7 +425,7 @@ pub(super) async fn delete(
     identifier: &str,
 ) -> Result<DeleteAlertRulePayload, ApiError> {
     if scope.store.delete_alert_rule(rule_of(identifier)?).await? {
-        Ok(DeleteAlertRulePayload { account: Account(scope.after_change()) })
+        Ok(DeleteAlertRulePayload { account: Account(scope.after_change()), user_errors: Vec::new() })
     } else {
         Err(ApiError::NotFound("alert rule"))
     }

@@ -9,16 +9,18 @@ use entity::{
 
 use super::{
     account::Account,
+    account_list::milliseconds,
     answer::Answers,
     argument::{at_most, texts},
     client::Client,
+    cluster_list::TimeRange,
     cluster_note::ClusterNotes,
     cluster_tag::{self, Tag},
     computation::Computation,
     connection::{Connection, Listed, PageArguments, connect},
     data_policy::PrivacyReceipt,
     environment::{Environment, PackageMismatch, mismatches},
-    error::{ApiError, Unsealed},
+    error::{Alone, ApiError},
     error_occurrence::ErrorOccurrence,
     event::Event,
     fine_metric::{FineMetricArguments, FineMetrics},
@@ -62,6 +64,18 @@ impl Cluster {
 
     pub(super) async fn find(scope: &AccountScope, id: ClusterId) -> Result<Option<Self>, ApiError> {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
+    }
+
+    /// The cluster that an argument names, if it may be one of the account's.
+    pub(super) fn identified(
+        scope: &AccountScope,
+        argument: &'static str,
+        id: &ID,
+    ) -> Result<ClusterId, ApiError> {
+        match GlobalId::parse(id) {
+            Some(GlobalId::Cluster(account, cluster)) if account == scope.account.id => Ok(cluster),
+            _ => Err(ApiError::unknown(argument, "cluster")),
+        }
     }
 
     /// The last moment the scheduler told of, by its clock.
@@ -252,14 +266,14 @@ impl Cluster {
         Ok(Usage::of_days(&self.scope, days))
     }
 
-    /// The same by the hour, the first hour first. At most 10,000 hours, over all
-    /// clusters that are asked for.
+    /// The same by the hour, the first hour first. At most 10,000 hours, over all clusters that are asked for; null, with an
+    /// error, where they are more.
     async fn usage_hours(
         &self,
         #[graphql(desc = "Only hours that begin at this time or later.")] from: Option<DateTime<Utc>>,
         #[graphql(desc = "Only hours that begin before this time.")] to: Option<DateTime<Utc>>,
-    ) -> Result<Items<UsageHour>, ApiError> {
-        usage::hours(&self.scope, self.row.id, from, to).await.map(Items)
+    ) -> Alone<Items<UsageHour>> {
+        Some(usage::hours(&self.scope, self.row.id, from, to).await.map(Items))
     }
 
     /// What was noticed of it: what lasts first, and then what ended last. At most 100 are kept.
@@ -331,10 +345,12 @@ impl Cluster {
     }
 
     /// What Dask or a user logged with `log_event`, in the order it happened.
+    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn events(
         &self,
         #[graphql(desc = "Only what was published under one of these, at most 100; all if absent.")]
         topics: Option<Vec<String>>,
+        #[graphql(desc = "Only what happened in this time, by the scheduler's clock.")] at: Option<TimeRange>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -343,7 +359,7 @@ impl Cluster {
     ) -> Result<Connection<Event>, ApiError> {
         let page = PageArguments { first, after, last, before };
         texts("topics", topics.as_deref(), 100)?;
-        let parent = EventParent { cluster: self.row.id, topics };
+        let parent = EventParent { cluster: self.row.id, at: milliseconds(at), topics };
         connect(&self.scope, parent, EventSort::OldestFirst, page, Event::new).await
     }
 
@@ -362,6 +378,9 @@ impl Cluster {
         #[graphql(desc = "Only lines of the worker with this UUID, and of its nanny.")] worker_id: Option<ID>,
         #[graphql(name = "match", desc = "Only lines that contain this text, in upper or lower case.")]
         words: Option<String>,
+        #[graphql(desc = "Only what was written in this time, by the clock of its process.")] at: Option<
+            TimeRange,
+        >,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
@@ -371,7 +390,7 @@ impl Cluster {
         let page = PageArguments { first, after, last, before };
         texts("levels", levels.as_deref(), 20)?;
         at_most("sources", sources.as_deref(), 20)?;
-        let arguments = LogArguments { levels, sources, worker_id, words };
+        let arguments = LogArguments { at: milliseconds(at), levels, sources, worker_id, words };
         logs(&self.scope, self.row.id, arguments, page).await
     }
 
@@ -435,7 +454,7 @@ impl Cluster {
         connect(&self.scope, self.row.id, sort, page, |_, row| ThreadChange::from(row)).await
     }
 
-    /// What was measured of it as a whole, over time.
+    /// What was measured of it as a whole, over time; null, with an error, where it would be too much for one answer.
     async fn series(
         &self,
         #[graphql(desc = "What was measured; the answer has one series for each, in this order.")]
@@ -452,10 +471,10 @@ impl Cluster {
             desc = "Seconds summed up in one point, at least 1; as few as make at most 2,000 points if not given."
         )]
         bucket_seconds: Option<i32>,
-    ) -> Result<Vec<Series>, ApiError> {
+    ) -> Alone<Vec<Series>> {
         let arguments = SeriesArguments { metrics, from, to, bucket_seconds };
         let life = (self.row.started_at.0, Self::last_known(&self.row));
-        arguments.read(&self.scope, SeriesParent::Cluster(self.row.id), life).await
+        Some(arguments.read(&self.scope, SeriesParent::Cluster(self.row.id), life).await)
     }
 
     /// Its spans, in the order their tasks arrived.
@@ -478,13 +497,16 @@ impl Cluster {
         connect(&self.scope, parent, SpanSort::OldestFirst, page, Span::new).await
     }
 
-    /// Fine performance metrics of all spans together and of what belongs to none; null when there are none.
+    /// Fine performance metrics of all spans together and of what belongs to none; null when there are none, and null, with
+    /// an error, where they would be too much for one answer.
     async fn fine_metrics(
         &self,
         #[graphql(desc = "Only values in this unit, such as `seconds` or `bytes`.")] unit: Option<String>,
         #[graphql(desc = "At most so many values, 1 to 5000; 1000 unless given.")] first: Option<i32>,
-    ) -> Result<Option<FineMetrics>, ApiError> {
-        FineMetrics::of_cluster(&self.scope, self.row.id, FineMetricArguments { unit, first }).await
+    ) -> Alone<FineMetrics> {
+        FineMetrics::of_cluster(&self.scope, self.row.id, FineMetricArguments { unit, first })
+            .await
+            .transpose()
     }
 
     /// The statistical profile of a time: all windows that begin in it, merged. Null when there is none, and null,
@@ -499,7 +521,7 @@ impl Cluster {
             default = 0.001
         )]
         min_share: f64,
-    ) -> Unsealed<Profile> {
+    ) -> Alone<Profile> {
         Profile::find(&self.scope, self.row.id, ProfileArguments { from, to, min_share }).await.transpose()
     }
 }

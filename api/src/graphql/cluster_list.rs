@@ -11,7 +11,7 @@ use super::{
     error::ApiError,
     flag::{FlagKind, MAX_KINDS},
     scalar::BigInt,
-    scope::AccountScope,
+    scope::{AccountScope, Costly},
     user::User,
 };
 use crate::{
@@ -31,12 +31,17 @@ const MAX_SECONDS: f64 = 1e12;
 /// More than anything costs.
 const MAX_AMOUNT: f64 = 1e12;
 
+/// Clusters that a filter names at the most.
+const MAX_IDS: usize = 100;
+
 /// A page of clusters, with what all clusters of the list come to.
 pub(super) type ClusterConnection = Connection<Cluster, Aggregates>;
 
 /// Which clusters a list has: those that pass every condition that is given.
 #[derive(Debug, Default, InputObject)]
 pub(super) struct ClusterFilter {
+    /// Only these clusters, by their global identifiers, at most 100. One that is not there is left out.
+    ids: Option<Vec<ID>>,
     /// Only clusters in one of these states.
     states: Option<Vec<ClusterState>>,
     /// Only clusters that report with the token of one of these users, at most 100.
@@ -62,6 +67,9 @@ pub(super) struct ClusterFilter {
     min_cost: Option<MinCost>,
     /// Only clusters with a flag of one of these kinds, which lasts and is not muted; at most 20.
     flags: Option<Vec<FlagKind>>,
+    /// Only clusters that have or had a flag of one of these kinds, muted or not; at most 20. Of a cluster the newest 100
+    /// flags are kept.
+    ever_flagged: Option<Vec<FlagKind>>,
 }
 
 /// An amount of money that something has to reach. What the account has a rate for and what is estimated count together,
@@ -190,11 +198,22 @@ pub(super) async fn clusters(
     Ok(Connection::new(page, sort, |row| Cluster::new(scope, row), total).with(aggregates))
 }
 
+/// The clusters that something else is looked for on, which a request may do so often; all of them for nothing more.
+pub(super) async fn passing(
+    scope: &AccountScope,
+    filter: Option<ClusterFilter>,
+) -> Result<store::ClusterFilter, ApiError> {
+    let Some(filter) = filter else { return Ok(store::ClusterFilter::default()) };
+    scope.take(Costly::Searches, 1)?;
+    filter.check(scope).await
+}
+
 impl ClusterFilter {
     /// The same as the store asks it.
     pub(super) async fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
         at_most("users", self.users.as_deref(), MAX_USERS)?;
         at_most("flags", self.flags.as_deref(), MAX_KINDS)?;
+        at_most("everFlagged", self.ever_flagged.as_deref(), MAX_KINDS)?;
         let identified =
             |users: Vec<ID>| users.iter().map(|user| User::identified(scope, "users", user)).collect();
         let users = self.users.map(identified).transpose()?;
@@ -205,7 +224,10 @@ impl ClusterFilter {
             Some(cost) => Some(cost.check(scope, scope.rates().await?)?),
             None => None,
         };
+        at_most("ids", self.ids.as_deref(), MAX_IDS)?;
+        let numbered = |ids: Vec<ID>| ids.iter().map(|id| Cluster::identified(scope, "ids", id)).collect();
         Ok(store::ClusterFilter {
+            ids: self.ids.map(numbered).transpose()?,
             states: self.states.map(|states| states.into_iter().map(Into::into).collect()),
             users,
             started_in: self.started_in.map_or((None, None), TimeRange::milliseconds),
@@ -232,6 +254,7 @@ impl ClusterFilter {
                 kinds: kinds.into_iter().map(Into::into).collect(),
                 at: scope.now.into(),
             }),
+            ever_flagged: self.ever_flagged.map(|kinds| kinds.into_iter().map(Into::into).collect()),
         })
     }
 }

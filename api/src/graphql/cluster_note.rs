@@ -8,13 +8,12 @@ use entity::{
 };
 
 use super::{
-    cluster::Cluster,
     cluster_tag::ClusterPayload,
-    cost::UserError,
-    error::{ApiError, Unsealed},
+    error::{Alone, ApiError},
     loaders::NotesOf,
     scope::AccountScope,
     user::User,
+    user_error::{UserError, UserErrorCode},
 };
 
 /// Characters of notes at the most.
@@ -37,7 +36,7 @@ impl ClusterNotes {
 #[Object]
 impl ClusterNotes {
     /// The text. Null, with an error, when the key it is encrypted with is lost.
-    async fn text(&self) -> Unsealed<String> {
+    async fn text(&self) -> Alone<String> {
         Some(self.scope.store.cluster_note_text(&self.row).map_err(ApiError::from))
     }
 
@@ -60,10 +59,10 @@ pub(super) async fn set_cluster_notes(
 ) -> Result<ClusterPayload, ApiError> {
     let text = text.trim();
     if text.chars().count() > MAX_TEXT {
-        let user_errors = vec![UserError::new("text", "must have at most 10,000 characters")];
-        return Ok(ClusterPayload { cluster: Cluster::of(scope, cluster).await?, user_errors });
+        let message = "must have at most 10,000 characters";
+        let error = UserError::new("text", UserErrorCode::OutOfRange, message);
+        return ClusterPayload::refused(scope, cluster, error).await;
     }
     let row = scope.store.set_cluster_notes(cluster, text.to_owned(), user, scope.now.into()).await?;
-    let row = row.ok_or(ApiError::NotFound("cluster"))?;
-    Ok(ClusterPayload { cluster: Cluster::new(&scope.after_change(), row), user_errors: Vec::new() })
+    Ok(ClusterPayload::done(scope, row.ok_or(ApiError::NotFound("cluster"))?))
 }

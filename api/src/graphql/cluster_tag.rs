@@ -1,11 +1,11 @@
 //! Tags of clusters, and what is found by them.
 
 use async_graphql::{InputObject, SimpleObject};
-use entity::{ids::ClusterId, list};
+use entity::{cluster::Model, ids::ClusterId, list};
 
 use super::{
-    cluster::Cluster, cost::UserError, error::ApiError, in_place::in_place_members, loaders::TagsOf,
-    scope::AccountScope,
+    cluster::Cluster, error::ApiError, in_place::in_place_members, loaders::TagsOf, scope::AccountScope,
+    user_error::UserError,
 };
 use crate::{
     domain::tag::{self, MAX_PATTERNS},
@@ -99,6 +99,22 @@ pub(super) struct ClusterPayload {
     pub(super) user_errors: Vec<UserError>,
 }
 
+impl ClusterPayload {
+    /// What was wanted is written.
+    pub(super) fn done(scope: &AccountScope, row: Model) -> Self {
+        Self { cluster: Cluster::new(&scope.after_change(), row), user_errors: Vec::new() }
+    }
+
+    /// Nothing is changed.
+    pub(super) async fn refused(
+        scope: &AccountScope,
+        cluster: ClusterId,
+        error: UserError,
+    ) -> Result<Self, ApiError> {
+        Ok(Self { cluster: Cluster::of(scope, cluster).await?, user_errors: vec![error] })
+    }
+}
+
 pub(super) async fn set_cluster_tags(
     scope: &AccountScope,
     cluster: ClusterId,
@@ -107,11 +123,10 @@ pub(super) async fn set_cluster_tags(
     match tag::check(tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_deref()))) {
         Ok(tags) => {
             let row = scope.store.set_cluster_tags(cluster, tags, scope.now.into()).await?;
-            let row = row.ok_or(ApiError::NotFound("cluster"))?;
-            Ok(ClusterPayload { cluster: Cluster::new(&scope.after_change(), row), user_errors: Vec::new() })
+            Ok(ClusterPayload::done(scope, row.ok_or(ApiError::NotFound("cluster"))?))
         }
         Err(errors) => {
-            let user_errors = errors.iter().map(|error| UserError::new("tags", &error.to_string())).collect();
+            let user_errors = errors.iter().map(|error| UserError::of("tags", error)).collect();
             Ok(ClusterPayload { cluster: Cluster::of(scope, cluster).await?, user_errors })
         }
     }

@@ -3,7 +3,7 @@
 use async_graphql::{Object, SimpleObject};
 use entity::list;
 
-use super::{error::Unsealed, scope::AccountScope, span_loaders::SnippetOf};
+use super::{error::Alone, scope::AccountScope, span_loaders::SnippetOf};
 
 /// A place in code that led to Dask, as far as it is known.
 #[derive(SimpleObject)]
@@ -50,7 +50,7 @@ impl CodeSnippet {
 
     /// The text; null when it was not sent, or deleted, and null, with an error, when the key it is encrypted
     /// with is lost.
-    async fn text(&self) -> Unsealed<String> {
+    async fn text(&self) -> Alone<String> {
         match self.scope.loader.load_one(SnippetOf(self.hash.clone())).await {
             Ok(row) => row.map(|row| Ok(self.scope.store.snippet_text(&row)?)),
             Err(error) => Some(Err(error.into())),

@@ -9,7 +9,7 @@ use super::{
     answer::Answer,
     breakdown::{WorkPart, count},
     environment_difference::{ClusterFacts, EnvironmentDifference},
-    error::{ApiError, Unsealed},
+    error::{Alone, ApiError},
     in_place::{Items, Placed, in_place_members},
     json::names,
     profile_comparison::ProfileComparison,
@@ -178,7 +178,7 @@ impl Comparison {
             default = 0.001
         )]
         min_share: f64,
-    ) -> Unsealed<ProfileComparison> {
+    ) -> Alone<ProfileComparison> {
         ProfileComparison::find(&self.scope, &self.base.work, &self.head.work, min_share).await.transpose()
     }
 

@@ -2,7 +2,11 @@
 
 use async_graphql::{Enum, InputObject, Object, SimpleObject};
 
-use super::{json::names, scalar::Date};
+use super::{
+    json::names,
+    scalar::Date,
+    user_error::{UserError, UserErrorCode},
+};
 use crate::domain::{
     cost::{self, Basis, Currency, MAX_RATE, Rate},
     usage,
@@ -133,7 +137,11 @@ impl CostRateInput {
     pub(super) fn check(self) -> Result<Rate, Vec<UserError>> {
         let mut errors = Vec::new();
         if Currency::parse(&self.currency).is_none() {
-            errors.push(UserError::new("currency", "must be three capital letters, as in USD"));
+            errors.push(UserError::new(
+                "currency",
+                UserErrorCode::Invalid,
+                "must be three capital letters, as in USD",
+            ));
         }
         for (field, rate) in [
             ("perThreadHour", self.per_thread_hour),
@@ -141,7 +149,7 @@ impl CostRateInput {
             ("perWorkerHour", self.per_worker_hour),
         ] {
             if !(0.0..=MAX_RATE).contains(&rate) {
-                errors.push(UserError::new(field, "must be from 0 to 1,000,000"));
+                errors.push(UserError::new(field, UserErrorCode::OutOfRange, "must be from 0 to 1,000,000"));
             }
         }
         if !errors.is_empty() {
@@ -154,20 +162,5 @@ impl CostRateInput {
             per_gib_hour: self.per_gib_hour,
             per_worker_hour: self.per_worker_hour,
         })
-    }
-}
-
-/// Something wrong with what a user entered.
-#[derive(Clone, Debug, SimpleObject)]
-pub(super) struct UserError {
-    /// The field of the input it is about.
-    field: String,
-    /// What is wrong with it.
-    message: String,
-}
-
-impl UserError {
-    pub(super) fn new(field: &str, message: &str) -> Self {
-        Self { field: field.to_owned(), message: message.to_owned() }
     }
 }

@@ -47,9 +47,10 @@ pub enum ApiError {
     Internal(Arc<StoreError>),
 }
 
-/// What was encrypted. A failure makes this field null and leaves the rest of the answer as it is, where one of
-/// `Result<Option<T>, _>` would take everything with it up to the next nullable parent.
-pub(super) type Unsealed<T> = Option<Result<T, ApiError>>;
+/// What fails by itself: because it cannot be decrypted, is not for the viewer, or would be too much for one answer. A failure
+/// makes this field null and leaves the rest of the answer as it is, where one of `Result<Option<T>, _>` would take everything
+/// with it up to the next nullable parent.
+pub(super) type Alone<T> = Option<Result<T, ApiError>>;
 
 impl ApiError {
     /// An argument that cannot have its value.

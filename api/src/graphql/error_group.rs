@@ -14,9 +14,9 @@ use entity::{
 
 use super::{
     argument::texts,
-    cluster_list::TimeRange,
+    cluster_list::{self, ClusterFilter, TimeRange},
     connection::{Connection, PageArguments, connect, counted},
-    error::{ApiError, Unsealed},
+    error::{Alone, ApiError},
     error_occurrence::ErrorOccurrence,
     error_status::ErrorGroupStatus,
     id::GlobalId,
@@ -76,7 +76,7 @@ impl ErrorGroup {
 
     /// The message; what differs from one error to the next is an ellipsis. Null, with an error, when the key it is
     /// encrypted with is lost.
-    async fn title(&self) -> Unsealed<String> {
+    async fn title(&self) -> Alone<String> {
         Some(self.scope.store.error_group_title(&self.row).map_err(ApiError::from))
     }
 
@@ -135,7 +135,8 @@ impl ErrorGroup {
     }
 
     /// How many of these errors that are stored happened in each of some hours, days or weeks, the first of them first,
-    /// also where there were none: whole ones, at most 1,000, by the clocks of the schedulers.
+    /// also where there were none: whole ones, at most 1,000, by the clocks of the schedulers. Null, with an error, where it
+    /// would be too much for one answer.
     async fn trend(
         &self,
         #[graphql(desc = "In which the first of them lies; 30 that end with the last one if not given.")]
@@ -144,23 +145,26 @@ impl ErrorGroup {
             DateTime<Utc>,
         >,
         #[graphql(desc = "How long each is.", default_with = "TrendBucket::Day")] bucket: TrendBucket,
-    ) -> Result<Vec<TrendPoint>, ApiError> {
-        let milliseconds = |time: DateTime<Utc>| time.timestamp_millis();
-        // What happens at this very moment belongs to it.
-        let to = to.map_or(self.scope.now.timestamp_millis() + 1, milliseconds);
-        let Ok(times) = Stretches::new(bucket.into(), from.map(milliseconds), to) else {
-            let reason = format!("must not lie more than {MAX_STRETCHES} of them before the end");
-            return Err(ApiError::InvalidArgument { argument: "from", reason });
+    ) -> Alone<Vec<TrendPoint>> {
+        let trend = async {
+            let milliseconds = |time: DateTime<Utc>| time.timestamp_millis();
+            // What happens at this very moment belongs to it.
+            let to = to.map_or(self.scope.now.timestamp_millis() + 1, milliseconds);
+            let Ok(times) = Stretches::new(bucket.into(), from.map(milliseconds), to) else {
+                let reason = format!("must not lie more than {MAX_STRETCHES} of them before the end");
+                return Err(ApiError::InvalidArgument { argument: "from", reason });
+            };
+            if !self.scope.take_points(times.count()) {
+                return Err(ApiError::TooMuch("the trends of the query are too much for one answer"));
+            }
+            let counts = self.scope.loader.load_one(TrendOf(self.row.id, times)).await?.unwrap_or_default();
+            let point = |(number, start)| TrendPoint {
+                start: DateTime::from_timestamp_millis(start).unwrap_or_default(),
+                occurrences: BigInt(counts.get(&number).copied().unwrap_or(0)),
+            };
+            Ok(times.each().map(point).collect())
         };
-        if !self.scope.take_points(times.count()) {
-            return Err(ApiError::TooMuch("the trends of the query are too much for one answer"));
-        }
-        let counts = self.scope.loader.load_one(TrendOf(self.row.id, times)).await?.unwrap_or_default();
-        let point = |(number, start)| TrendPoint {
-            start: DateTime::from_timestamp_millis(start).unwrap_or_default(),
-            occurrences: BigInt(counts.get(&number).copied().unwrap_or(0)),
-        };
-        Ok(times.each().map(point).collect())
+        Some(trend.await)
     }
 
     /// These errors, the newest first.
@@ -224,6 +228,7 @@ impl Loader<TrendOf> for Reader {
 
 /// Which groups of errors a list has.
 pub(super) struct ErrorGroupArguments {
+    pub(super) clusters: Option<ClusterFilter>,
     pub(super) origin: Option<ErrorOrigin>,
     pub(super) types: Option<Vec<String>>,
     pub(super) last_seen_in: Option<TimeRange>,
@@ -238,9 +243,10 @@ pub(super) async fn groups(
 ) -> Result<Connection<ErrorGroup>, ApiError> {
     let sort = ErrorGroupSort::LastSeenFirst;
     let request = page.request(scope, sort)?;
-    let ErrorGroupArguments { origin, types, last_seen_in, status } = arguments;
+    let ErrorGroupArguments { clusters, origin, types, last_seen_in, status } = arguments;
     texts("types", types.as_deref(), 100)?;
     let filter = ErrorGroupFilter {
+        clusters: cluster_list::passing(scope, clusters).await?,
         origin: origin.map(Into::into),
         types,
         seen_in: last_seen_in.map_or((None, None), TimeRange::milliseconds),

@@ -11,13 +11,14 @@ use super::{
     cluster::Cluster,
     computation::Computation,
     connection::Listed,
-    error::{ApiError, Unsealed},
+    error::{Alone, ApiError},
     error_group::{ErrorGroup, ErrorOrigin},
     id::GlobalId,
     in_place::in_place,
     scalar::BigInt,
     scope::AccountScope,
     task_group::TaskGroup,
+    worker::Worker,
 };
 
 /// A task that erred itself, after its last retry.
@@ -81,13 +82,13 @@ impl ErrorOccurrence {
     }
 
     /// The exception's text, as Dask gives it; null, with an error, when the key it is encrypted with is lost.
-    async fn message(&self) -> Unsealed<String> {
+    async fn message(&self) -> Alone<String> {
         Some(self.scope.store.error_text(&self.row).map(|text| text.message).map_err(ApiError::from))
     }
 
     /// The traceback, as Dask gives it; empty when a worker died instead of raising, and null, with an error,
     /// when the key it is encrypted with is lost.
-    async fn traceback(&self) -> Unsealed<String> {
+    async fn traceback(&self) -> Alone<String> {
         Some(self.scope.store.error_text(&self.row).map(|text| text.traceback).map_err(ApiError::from))
     }
 
@@ -99,6 +100,11 @@ impl ErrorOccurrence {
     /// The UUID of that worker, if known.
     async fn worker_id(&self) -> Option<String> {
         self.row.worker_id.map(|worker| worker.to_string())
+    }
+
+    /// That worker, with what became of it; null when it is not known.
+    async fn worker_process(&self) -> Result<Option<Worker>, ApiError> {
+        Worker::of(&self.scope, self.row.cluster_id, self.row.worker_id).await
     }
 
     /// Whose failure it is.
@@ -139,6 +145,7 @@ impl Listed for ErrorOccurrence {
         "type",
         "worker",
         "workerId",
+        "workerProcess",
         "origin",
         "retries",
         "group",

@@ -6,7 +6,9 @@ use entity::{
     ids::{ErrorGroupId, UserId},
 };
 
-use super::{error::ApiError, error_group::ErrorGroup, json::names, scope::AccountScope};
+use super::{
+    error::ApiError, error_group::ErrorGroup, json::names, scope::AccountScope, user_error::UserError,
+};
 use crate::domain::error_status::ErrorStatus;
 
 /// What is to be thought of a group of errors.
@@ -42,6 +44,8 @@ pub(super) enum ErrorGroupVerdict {
 pub(super) struct SetErrorGroupStatusPayload {
     /// The group as it is now.
     error_group: ErrorGroup,
+    /// What was wrong with the input; nothing is changed unless it is empty.
+    user_errors: Vec<UserError>,
 }
 
 pub(super) async fn set_error_group_status(
@@ -52,5 +56,6 @@ pub(super) async fn set_error_group_status(
 ) -> Result<SetErrorGroupStatusPayload, ApiError> {
     let row = scope.store.set_error_status(group, verdict.into(), user, scope.now.into()).await?;
     let row = row.ok_or(ApiError::NotFound("error group"))?;
-    Ok(SetErrorGroupStatusPayload { error_group: ErrorGroup::new(&scope.after_change(), row) })
+    let error_group = ErrorGroup::new(&scope.after_change(), row);
+    Ok(SetErrorGroupStatusPayload { error_group, user_errors: Vec::new() })
 }

@@ -4,7 +4,9 @@ use async_graphql::Object;
 use chrono::{DateTime, Utc};
 use entity::event::Model;
 
-use super::{cluster::Cluster, error::ApiError, in_place::in_place, scalar::Json, scope::AccountScope};
+use super::{
+    cluster::Cluster, error::ApiError, in_place::in_place, scalar::Json, scope::AccountScope, worker::Worker,
+};
 
 /// Something Dask or a user logged with `log_event`.
 pub(super) struct Event {
@@ -39,6 +41,11 @@ impl Event {
     /// The UUID of the worker it came from; null when it came from none, or it is not known.
     async fn worker_id(&self) -> Option<String> {
         self.row.worker_id.map(|worker| worker.to_string())
+    }
+
+    /// That worker; null when it came from none, or it is not known.
+    async fn worker_process(&self) -> Result<Option<Worker>, ApiError> {
+        Worker::of(&self.scope, self.row.cluster_id, self.row.worker_id).await
     }
 
     /// What it says; null when that is what was logged. Source lines in tracebacks are left out.

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     domain::{flag::Rule, tag::Tag},
     store::{
-        AccountStore, FlagFilter, FlagParent, FlagSort, StoreError,
+        AccountFlags, AccountStore, FlagFilter, FlagParent, FlagSort, StoreError,
         page::{Page, PageRequest},
     },
 };
@@ -100,10 +100,7 @@ impl Flag {
 
     /// The worker that was worst; null when it is not about one, or about the scheduler.
     async fn worker(&self) -> Result<Option<Worker>, ApiError> {
-        match self.row.worker_id {
-            Some(worker) => Worker::find(&self.scope, (self.row.cluster_id, worker)).await,
-            None => Ok(None),
-        }
+        Worker::of(&self.scope, self.row.cluster_id, self.row.worker_id).await
     }
 
     /// The commonest of the errors; null when it is not about errors, or they are kept no more.
@@ -198,18 +195,16 @@ pub(super) async fn of_cluster(
 /// A page of the flags of all clusters of an account.
 pub(super) async fn of_account(
     scope: &AccountScope,
-    filter: FlagFilter,
-    muted: bool,
+    of: AccountFlags,
     page: PageArguments,
 ) -> Result<Connection<Flag>, ApiError> {
     let sort = FlagSort::LastingFirst;
     let request = page.request(scope, sort)?;
-    let unmuted_at = (!muted).then(|| scope.now.into());
-    let page = scope.store.flag_page(&filter, unmuted_at, sort, &request).await?;
+    let page = scope.store.flag_page(&of, sort, &request).await?;
     let store = scope.store.clone();
     let total = counted(move || {
-        let (store, filter) = (store.clone(), filter.clone());
-        async move { store.flag_count(&filter, unmuted_at).await }
+        let (store, of) = (store.clone(), of.clone());
+        async move { store.flag_count(&of).await }
     });
     Ok(Connection::new(page, sort, |row| Flag::new(scope, row), total))
 }

@@ -5,8 +5,13 @@ use chrono::{DateTime, Utc};
 use entity::{cluster_flag::LASTS, flag_mute::Model, ids::UserId, list};
 
 use super::{
-    account::Account, cluster_tag::TagPattern, cost::UserError, error::ApiError, flag::FlagKind,
-    scope::AccountScope, user::User,
+    account::Account,
+    cluster_tag::TagPattern,
+    error::ApiError,
+    flag::FlagKind,
+    scope::AccountScope,
+    user::User,
+    user_error::{UserError, UserErrorCode},
 };
 use crate::{
     clock::stored,
@@ -125,8 +130,8 @@ pub(super) struct FlagMutesPayload {
 }
 
 impl FlagMutesPayload {
-    fn refused(scope: &AccountScope, field: &str, message: &str) -> Self {
-        Self { account: Account(scope.clone()), user_errors: vec![UserError::new(field, message)] }
+    fn refused(scope: &AccountScope, error: UserError) -> Self {
+        Self { account: Account(scope.clone()), user_errors: vec![error] }
     }
 
     fn done(scope: &AccountScope) -> Self {
@@ -141,16 +146,18 @@ pub(super) async fn mute(
 ) -> Result<FlagMutesPayload, ApiError> {
     let tag = match input.tag.as_ref().map(TagPattern::check).transpose() {
         Ok(tag) => tag,
-        Err(error) => return Ok(FlagMutesPayload::refused(scope, "tag", &error.to_string())),
+        Err(error) => return Ok(FlagMutesPayload::refused(scope, UserError::of("tag", &error))),
     };
     if input.until.is_some_and(|until| until <= scope.now) {
-        return Ok(FlagMutesPayload::refused(scope, "until", "must not have passed"));
+        let error = UserError::new("until", UserErrorCode::OutOfRange, "must not have passed");
+        return Ok(FlagMutesPayload::refused(scope, error));
     }
     let muted = Muted { kind: input.kind.into(), tag };
     if scope.store.mute_flag(muted, input.until.map(stored), user, scope.now.into()).await? {
         return Ok(FlagMutesPayload::done(scope));
     }
-    Ok(FlagMutesPayload::refused(scope, "kind", &format!("more than {MAX_MUTES} cannot be muted")))
+    let message = format!("more than {MAX_MUTES} cannot be muted");
+    Ok(FlagMutesPayload::refused(scope, UserError::new("kind", UserErrorCode::TooMany, message)))
 }
 
 pub(super) async fn unmute(
@@ -159,10 +166,11 @@ pub(super) async fn unmute(
 ) -> Result<FlagMutesPayload, ApiError> {
     let tag = match input.tag.as_ref().map(TagPattern::check).transpose() {
         Ok(tag) => tag,
-        Err(error) => return Ok(FlagMutesPayload::refused(scope, "tag", &error.to_string())),
+        Err(error) => return Ok(FlagMutesPayload::refused(scope, UserError::of("tag", &error))),
     };
     if scope.store.unmute_flag(Muted { kind: input.kind.into(), tag }).await? {
         return Ok(FlagMutesPayload::done(scope));
     }
-    Ok(FlagMutesPayload::refused(scope, "kind", "is not muted like this"))
+    let error = UserError::new("kind", UserErrorCode::NotFound, "is not muted like this");
+    Ok(FlagMutesPayload::refused(scope, error))
 }

@@ -7,7 +7,9 @@ use entity::{
     ids::UserId,
 };
 
-use super::{cluster_tag::TagPattern, cost::UserError, error::ApiError, scope::AccountScope, user::User};
+use super::{
+    cluster_tag::TagPattern, error::ApiError, scope::AccountScope, user::User, user_error::UserError,
+};
 use crate::domain::{
     idle_policy::{IdlePolicy as Wanted, IdlePolicyError},
     tag::MAX_PATTERNS,
@@ -140,7 +142,7 @@ pub(super) async fn set_idle_policy(
             })
         }
         Err(errors) => {
-            let user_errors = errors.iter().map(|error| UserError::new(field(*error), &error.to_string()));
+            let user_errors = errors.iter().map(|error| UserError::of(field(*error), error));
             Ok(SetIdlePolicyPayload {
                 user_errors: user_errors.collect(),
                 idle_policy: IdlePolicy::of(scope).await?,

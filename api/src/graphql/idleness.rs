@@ -12,7 +12,6 @@ use super::{
     answer::{Confidence, Work},
     cluster::Cluster,
     cluster_tag::ClusterPayload,
-    cost::UserError,
     error::ApiError,
     in_place::{Items, in_place_members},
     json::names,
@@ -20,6 +19,7 @@ use super::{
     scalar::BigInt,
     scope::AccountScope,
     user::User,
+    user_error::{UserError, UserErrorCode},
 };
 use crate::{
     clock::stored,
@@ -284,21 +284,19 @@ pub(super) async fn keep_alive(
     seconds: i32,
 ) -> Result<ClusterPayload, ApiError> {
     let seconds = i64::from(seconds);
-    let refused = |row: Model, field: &str, message: &str| ClusterPayload {
+    let refused = |row: Model, error: UserError| ClusterPayload {
         cluster: Cluster::new(scope, row),
-        user_errors: vec![UserError::new(field, message)],
+        user_errors: vec![error],
     };
     if !(0..=MAX_KEPT_SECONDS).contains(&seconds) {
         let row = scope.loader.load_one(cluster).await?.ok_or(ApiError::NotFound("cluster"))?;
         let message = format!("must be from 0 to {MAX_KEPT_SECONDS} seconds");
-        return Ok(refused(row, "seconds", &message));
+        return Ok(refused(row, UserError::new("seconds", UserErrorCode::OutOfRange, message)));
     }
     let until = scope.now + chrono::TimeDelta::seconds(seconds);
     match scope.store.keep_cluster(cluster, user, scope.now.into(), stored(until)).await? {
-        Kept::Until(row) => {
-            Ok(ClusterPayload { cluster: Cluster::new(&scope.after_change(), *row), user_errors: Vec::new() })
-        }
-        Kept::Closed(row) => Ok(refused(*row, "cluster", "has closed")),
+        Kept::Until(row) => Ok(ClusterPayload::done(scope, *row)),
+        Kept::Closed(row) => Ok(refused(*row, UserError::new("cluster", UserErrorCode::Ended, "has closed"))),
         Kept::Missing => Err(ApiError::NotFound("cluster")),
     }
 }

@@ -12,14 +12,15 @@ use entity::{
 use super::{
     cluster::Cluster,
     connection::{Connection, PageArguments, connect},
-    error::{ApiError, Unsealed},
+    error::{Alone, ApiError},
     in_place::in_place,
     json::names,
     loaders::CountOf,
     scalar::BigInt,
     scope::{AccountScope, Costly},
+    worker::Worker,
 };
-use crate::store::{LogFilter, LogParent, LogSort};
+use crate::store::{self, LogFilter, LogParent, LogSort};
 
 /// One line of a log.
 pub(super) struct LogLine {
@@ -56,6 +57,11 @@ impl LogLine {
         self.row.worker_id.map(|worker| worker.to_string())
     }
 
+    /// That worker; null for a scheduler, and when it is not known.
+    async fn worker_process(&self) -> Result<Option<Worker>, ApiError> {
+        Worker::of(&self.scope, self.row.cluster_id, self.row.worker_id).await
+    }
+
     /// Python's name of the level: `INFO`, `WARNING` and others.
     async fn level(&self) -> &str {
         &self.row.level
@@ -67,7 +73,7 @@ impl LogLine {
     }
 
     /// The text; null, with an error, when the key it is encrypted with is lost.
-    async fn message(&self) -> Unsealed<String> {
+    async fn message(&self) -> Alone<String> {
         Some(self.scope.store.log_message(&self.row).map_err(ApiError::from))
     }
 
@@ -100,6 +106,7 @@ names!(LogSource);
 
 /// Which lines of a cluster's logs are asked for, as it came.
 pub(super) struct LogArguments {
+    pub(super) at: store::TimeRange,
     pub(super) levels: Option<Vec<String>>,
     pub(super) sources: Option<Vec<LogSource>>,
     pub(super) worker_id: Option<ID>,
@@ -113,7 +120,7 @@ pub(super) async fn logs(
     arguments: LogArguments,
     page: PageArguments,
 ) -> Result<Connection<LogLine>, ApiError> {
-    let LogArguments { levels, sources, worker_id, words } = arguments;
+    let LogArguments { at, levels, sources, worker_id, words } = arguments;
     let worker = match worker_id {
         Some(id) => Some(id.parse().map_err(|_| ApiError::InvalidArgument {
             argument: "workerId",
@@ -122,7 +129,7 @@ pub(super) async fn logs(
         None => None,
     };
     let sources = sources.map(|sources| sources.into_iter().map(Source::from).collect());
-    let parent = LogParent { cluster, filter: LogFilter { levels, sources, worker, processes: None } };
+    let parent = LogParent { cluster, filter: LogFilter { at, levels, sources, worker, processes: None } };
     let sort = LogSort::OldestFirst;
     let Some(words) = words.filter(|words| !words.is_empty()) else {
         return connect(scope, parent, sort, page, LogLine::new).await;

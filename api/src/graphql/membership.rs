@@ -8,6 +8,7 @@ use super::{
     in_place::{Items, in_place},
     member::{AccessUserError, MemberRole},
     schema::{self, RequestContext},
+    user_error::UserError,
 };
 use crate::{
     domain::{access::AccessError, token::ApiToken},
@@ -71,6 +72,8 @@ pub(super) struct AcceptInvitationPayload {
 pub(super) struct SetDefaultAccountPayload {
     /// All accounts of the viewer, as they are now.
     memberships: Items<Membership>,
+    /// What was wrong with the input; nothing is changed unless it is empty.
+    user_errors: Vec<UserError>,
 }
 
 /// The accounts that the viewer's credentials open, the default one first.
@@ -115,7 +118,8 @@ pub(super) async fn set_default_account(
     let chosen = standings.iter().find(|standing| standing.account.slug == slug);
     let chosen = chosen.ok_or(ApiError::NotFound("account"))?.account.id;
     user.set_default_account(chosen, actor).await?;
-    Ok(SetDefaultAccountPayload { memberships: Items(all(user.standings(now).await?)) })
+    let memberships = Items(all(user.standings(now).await?));
+    Ok(SetDefaultAccountPayload { memberships, user_errors: Vec::new() })
 }
 
 /// The viewer's own view of their accounts, for those whose credentials are their own and restricted to nothing.

@@ -72,6 +72,7 @@ mod thread_change;
 mod usage;
 mod usage_table;
 mod user;
+mod user_error;
 mod viewer;
 mod work_scope;
 mod worker;

@@ -13,10 +13,10 @@ use super::{
     alert_delivery::{self, TestAlertRulePayload},
     alert_rule::{self, AlertRuleInput, AlertRulePayload, DeleteAlertRulePayload},
     api_token::{self, CreateTokenInput, CreateTokenPayload, RevokeTokenPayload},
-    cluster::{Cluster, DesiredState},
+    cluster::DesiredState,
     cluster_note::set_cluster_notes,
     cluster_tag::{ClusterPayload, Tag, set_cluster_tags},
-    cost::{CostRateInput, UserError},
+    cost::CostRateInput,
     data_policy::{SetDataPolicyInput, SetDataPolicyPayload, set_data_policy},
     error::{ApiError, missing_scope},
     error_status::{ErrorGroupVerdict, SetErrorGroupStatusPayload, set_error_group_status},
@@ -31,6 +31,7 @@ use super::{
     scalar::Date,
     schema::{self, RequestContext},
     scope::AccountScope,
+    user_error::{UserError, UserErrorCode},
 };
 use crate::{domain::stop::Reason, store::Wish};
 
@@ -52,14 +53,18 @@ impl Mutation {
                     the database. Kept of STOPPED alone."
         )]
         reason: Option<String>,
-    ) -> Result<SetDesiredStatePayload, ApiError> {
+    ) -> Result<ClusterPayload, ApiError> {
         let scope = admin_for(context, Action::SetDesiredState).await?;
-        let reason = Reason::new(reason.as_deref().unwrap_or_default())
-            .map_err(|error| ApiError::invalid("reason", error.to_string()))?;
+        let cluster = cluster_of(scope, &cluster)?;
+        let reason = match Reason::new(reason.as_deref().unwrap_or_default()) {
+            Ok(reason) => reason,
+            Err(error) => {
+                return ClusterPayload::refused(scope, cluster, UserError::of("reason", &error)).await;
+            }
+        };
         let wish = Wish { state: state.into(), user: Some(actor(context)), reason, at: scope.now.into() };
-        let row = scope.store.wish_of_cluster(cluster_of(scope, &cluster)?, wish).await?;
-        let row = row.ok_or(ApiError::NotFound("cluster"))?;
-        Ok(SetDesiredStatePayload { cluster: Cluster::new(&scope.after_change(), row) })
+        let row = scope.store.wish_of_cluster(cluster, wish).await?;
+        Ok(ClusterPayload::done(scope, row.ok_or(ApiError::NotFound("cluster"))?))
     }
 
     /// Keeps a cluster from being stopped for being idle, by the account's idle policy or by its own setting
@@ -311,7 +316,8 @@ impl Mutation {
     ) -> Result<CostRatesPayload, ApiError> {
         let scope = admin_for(context, Action::DeleteCostRate).await?;
         let deleted = scope.store.delete_cost_rate(valid_from.number()).await?;
-        let missing = (!deleted).then(|| UserError::new("validFrom", "no rate begins on this day"));
+        let missing = (!deleted)
+            .then(|| UserError::new("validFrom", UserErrorCode::NotFound, "no rate begins on this day"));
         Ok(CostRatesPayload {
             account: Account(scope.after_change()),
             user_errors: missing.into_iter().collect(),
@@ -376,11 +382,4 @@ struct CostRatesPayload {
     account: Account,
     /// What was wrong with the input; nothing is changed unless it is empty.
     user_errors: Vec<UserError>,
-}
-
-/// The outcome of `setDesiredState`.
-#[derive(SimpleObject)]
-struct SetDesiredStatePayload {
-    /// The cluster as it is now.
-    cluster: Cluster,
 }

@@ -17,6 +17,7 @@ use super::{
     schema,
     scope::AccountScope,
     user::User,
+    user_error::UserError,
 };
 use crate::{
     auth::Viewer,
@@ -87,6 +88,8 @@ names!(ReportVisibility);
 pub(super) struct DeletePerformanceReportPayload {
     /// The account, which no longer has it.
     account: Account,
+    /// What was wrong with the input; nothing is changed unless it is empty.
+    user_errors: Vec<UserError>,
 }
 
 impl ReportReader {
@@ -123,5 +126,5 @@ pub(super) async fn delete_performance_report(
     if !scope.store.delete_performance_report(id).await? {
         return Err(missing());
     }
-    Ok(DeletePerformanceReportPayload { account: Account(scope.after_change()) })
+    Ok(DeletePerformanceReportPayload { account: Account(scope.after_change()), user_errors: Vec::new() })
 }

@@ -15,7 +15,7 @@ use super::{
     cluster::Cluster,
     code::CodeFrame,
     connection::{Connection, PageArguments, connect},
-    error::ApiError,
+    error::{Alone, ApiError},
     fine_metric::{FineMetricArguments, FineMetrics, Of, idle_seconds, thread_seconds},
     id::GlobalId,
     in_place::in_place,
@@ -215,20 +215,24 @@ impl Span {
         connect(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
     }
 
-    /// Fine performance metrics of its tasks; null when there are none.
+    /// Fine performance metrics of its tasks; null when there are none, and null, with an error, where they would be too much
+    /// for one answer.
     async fn fine_metrics(
         &self,
         #[graphql(desc = "Whether with those of the spans below it.", default = true)] inclusive: bool,
         #[graphql(desc = "Only values in this unit, such as `seconds` or `bytes`.")] unit: Option<String>,
         #[graphql(desc = "At most so many values, 1 to 5000; 1000 unless given.")] first: Option<i32>,
-    ) -> Result<Option<FineMetrics>, ApiError> {
-        let (scope, cluster, spans) = (&self.scope, self.row.cluster_id, self.spans(inclusive).await?);
-        scope.take(Costly::FineMetrics, spans.len())?;
-        let found = scope.loader.load_one(FineMetricsOf(SpanSet::new(cluster, &spans))).await?;
-        let Some(table) = found.filter(|table| !table.is_empty()) else { return Ok(None) };
-        let arguments = FineMetricArguments { unit, first };
-        let of = if inclusive { Of::Spans(spans) } else { Of::SpanAlone };
-        FineMetrics::new(scope, cluster, table, of, arguments).map(Some)
+    ) -> Alone<FineMetrics> {
+        let found = async {
+            let (scope, cluster, spans) = (&self.scope, self.row.cluster_id, self.spans(inclusive).await?);
+            scope.take(Costly::FineMetrics, spans.len())?;
+            let found = scope.loader.load_one(FineMetricsOf(SpanSet::new(cluster, &spans))).await?;
+            let Some(table) = found.filter(|table| !table.is_empty()) else { return Ok(None) };
+            let arguments = FineMetricArguments { unit, first };
+            let of = if inclusive { Of::Spans(spans) } else { Of::SpanAlone };
+            FineMetrics::new(scope, cluster, table, of, arguments).map(Some)
+        };
+        found.await.transpose()
     }
 }
 

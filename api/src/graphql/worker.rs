@@ -12,7 +12,7 @@ use entity::{
 use super::{
     cluster::Cluster,
     environment::Environment,
-    error::ApiError,
+    error::{Alone, ApiError},
     id::GlobalId,
     in_place::in_place,
     loaders::{ParentList, Reader},
@@ -41,6 +41,18 @@ impl Worker {
         id: (ClusterId, WorkerId),
     ) -> Result<Option<Self>, ApiError> {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
+    }
+
+    /// The worker that a row tells of, if it does and the worker was reported.
+    pub(super) async fn of(
+        scope: &AccountScope,
+        cluster: ClusterId,
+        worker: Option<WorkerId>,
+    ) -> Result<Option<Self>, ApiError> {
+        match worker {
+            Some(worker) => Self::find(scope, (cluster, worker)).await,
+            None => Ok(None),
+        }
     }
 }
 
@@ -109,7 +121,7 @@ impl Worker {
         Some(WorkerDeath { at: self.row.ended_at?.0, row: &self.row })
     }
 
-    /// What was measured of it, over time.
+    /// What was measured of it, over time; null, with an error, where it would be too much for one answer.
     async fn series(
         &self,
         #[graphql(desc = "What was measured; the answer has one series for each, in this order.")]
@@ -126,17 +138,20 @@ impl Worker {
             desc = "Seconds summed up in one point, at least 1; as few as make at most 2,000 points if not given."
         )]
         bucket_seconds: Option<i32>,
-    ) -> Result<Vec<Series>, ApiError> {
-        let arguments = SeriesArguments { metrics, from, to, bucket_seconds };
-        let end = match self.row.ended_at {
-            Some(end) => end.0,
-            None => match self.scope.loader.load_one(self.row.cluster_id).await? {
-                Some(cluster) => Cluster::last_known(&cluster),
-                None => self.row.started_at.0,
-            },
+    ) -> Alone<Vec<Series>> {
+        let series = async {
+            let arguments = SeriesArguments { metrics, from, to, bucket_seconds };
+            let end = match self.row.ended_at {
+                Some(end) => end.0,
+                None => match self.scope.loader.load_one(self.row.cluster_id).await? {
+                    Some(cluster) => Cluster::last_known(&cluster),
+                    None => self.row.started_at.0,
+                },
+            };
+            let parent = SeriesParent::Worker(self.row.cluster_id, self.row.id);
+            arguments.read(&self.scope, parent, (self.row.started_at.0, end)).await
         };
-        let parent = SeriesParent::Worker(self.row.cluster_id, self.row.id);
-        arguments.read(&self.scope, parent, (self.row.started_at.0, end)).await
+        Some(series.await)
     }
 }
 

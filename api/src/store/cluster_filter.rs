@@ -2,7 +2,8 @@
 
 use entity::{
     cluster::{Column, Entity, Status},
-    ids::UserId,
+    cluster_flag::Kind,
+    ids::{ClusterId, UserId},
 };
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseBackend, FromQueryResult, PaginatorTrait, QueryFilter, QuerySelect,
@@ -14,7 +15,7 @@ use super::{
     account_list::{TimeRange, unsaid},
     cluster::{ClusterSort, ClusterSortBy},
     cluster_cost::CostAtLeast,
-    cluster_flag::{Flagged, flagged},
+    cluster_flag::{Flagged, ever_flagged, flagged},
     cluster_tag::TagFilter,
     error::StoreError,
     life_cycle::in_states,
@@ -26,6 +27,8 @@ use crate::domain::life_cycle::State;
 /// Which clusters are wanted: those that pass every condition that is given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterFilter {
+    /// One of these.
+    pub ids: Option<Vec<ClusterId>>,
     /// In one of these states.
     pub states: Option<Vec<State>>,
     /// Of one of these users.
@@ -52,6 +55,8 @@ pub struct ClusterFilter {
     pub cost: Option<CostAtLeast>,
     /// With a flag that lasts and is not muted.
     pub flagged: Option<Flagged>,
+    /// That have or had a flag of one of these kinds.
+    pub ever_flagged: Option<Vec<Kind>>,
 }
 
 /// A package that has to be installed.
@@ -216,6 +221,9 @@ impl AccountStore {
     /// The clusters that pass the filter.
     pub(super) fn filtered_clusters(&self, filter: &ClusterFilter) -> Select<Entity> {
         let mut select = self.select::<Entity>();
+        if let Some(ids) = &filter.ids {
+            select = select.filter(Column::Id.is_in(ids.iter().copied()));
+        }
         if let Some(states) = &filter.states {
             select = select.filter(in_states(states));
         }
@@ -260,6 +268,9 @@ impl AccountStore {
         }
         if let Some(wanted) = &filter.flagged {
             select = select.filter(flagged(wanted));
+        }
+        if let Some(kinds) = &filter.ever_flagged {
+            select = select.filter(ever_flagged(kinds));
         }
         if let Some(cost) = &filter.cost {
             select = select.filter(self.costs_at_least(cost));

@@ -10,10 +10,11 @@ use entity::{
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, FromQueryResult, PaginatorTrait, QueryFilter, QueryOrder,
     QuerySelect, Select, Statement,
-    sea_query::{Expr, ExprTrait, Query},
+    sea_query::{Expr, ExprTrait, Query, SelectStatement},
 };
 
 use super::{
+    cluster_filter::ClusterFilter,
     error::StoreError,
     flag_mute,
     identity::SystemStore,
@@ -81,6 +82,17 @@ impl FlagFilter {
     }
 }
 
+/// Which flags of an account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccountFlags {
+    /// Of which clusters.
+    pub clusters: ClusterFilter,
+    /// Which of their flags.
+    pub filter: FlagFilter,
+    /// Only what is not muted at this time; also what is muted if there is none.
+    pub unmuted_at: Option<Timestamp>,
+}
+
 /// Which flags clusters have to have, one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flagged {
@@ -92,17 +104,24 @@ pub struct Flagged {
 
 /// What clusters are asked for that have a flag of one of some kinds, which lasts and is not muted.
 pub(super) fn flagged(Flagged { kinds, at }: &Flagged) -> Expr {
+    let mut flags = flags_of_cluster(kinds);
+    Expr::exists(flags.and_where(Column::EndedKey.eq(LASTS)).and_where(flag_mute::muted(*at).not()).take())
+}
+
+/// What clusters are asked for that have or had a flag of one of some kinds.
+pub(super) fn ever_flagged(kinds: &[Kind]) -> Expr {
+    Expr::exists(flags_of_cluster(kinds))
+}
+
+fn flags_of_cluster(kinds: &[Kind]) -> SelectStatement {
     let column = |column: Column| Expr::col((Entity, column));
-    let flags = Query::select()
+    Query::select()
         .expr(Expr::val(1))
         .from(Entity)
         .and_where(column(Column::AccountId).equals((cluster::Entity, cluster::Column::AccountId)))
         .and_where(column(Column::ClusterId).equals((cluster::Entity, cluster::Column::Id)))
-        .and_where(Column::EndedKey.eq(LASTS))
         .and_where(Column::Kind.is_in(kinds.iter().copied()))
-        .and_where(flag_mute::muted(*at).not())
-        .take();
-    Expr::exists(flags)
+        .take()
 }
 
 /// A cluster whose flags have to be looked at.
@@ -161,12 +180,11 @@ impl AccountStore {
     #[tracing::instrument(name = "store.cluster_flag.page", skip_all)]
     pub async fn flag_page(
         &self,
-        filter: &FlagFilter,
-        unmuted_at: Option<Timestamp>,
+        of: &AccountFlags,
         sort: FlagSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.flags(filter, unmuted_at), sort, request).await
+        page::fetch(&self.reads(), self.flags(of), sort, request).await
     }
 
     /// How many of the account's flags there are.
@@ -174,20 +192,16 @@ impl AccountStore {
     /// # Errors
     /// When the database does not answer.
     #[tracing::instrument(name = "store.cluster_flag.count", skip_all)]
-    pub async fn flag_count(
-        &self,
-        filter: &FlagFilter,
-        unmuted_at: Option<Timestamp>,
-    ) -> Result<u64, StoreError> {
-        Ok(self.flags(filter, unmuted_at).count(&self.reads()).await?)
+    pub async fn flag_count(&self, of: &AccountFlags) -> Result<u64, StoreError> {
+        Ok(self.flags(of).count(&self.reads()).await?)
     }
 
-    fn flags(&self, filter: &FlagFilter, unmuted_at: Option<Timestamp>) -> Select<Entity> {
-        let select = self.select::<Entity>().filter(filter.condition());
-        match unmuted_at {
-            Some(now) => select.filter(flag_mute::muted(now).not()),
-            None => select,
-        }
+    fn flags(&self, AccountFlags { clusters, filter, unmuted_at }: &AccountFlags) -> Select<Entity> {
+        let condition = filter
+            .condition()
+            .add_option(self.of_clusters(clusters, Column::ClusterId))
+            .add_option(unmuted_at.map(|now| flag_mute::muted(now).not()));
+        self.select::<Entity>().filter(condition)
     }
 
     /// The same page of the flags of each parent, in the order of `parents`.

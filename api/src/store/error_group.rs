@@ -3,18 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 
 use entity::{
-    Timestamp,
+    Timestamp, cluster,
     error_group::{Column, Entity, Model, Origin, Status},
     error_occurrence,
     ids::ErrorGroupId,
 };
 use sea_orm::{
-    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect,
+    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
     sea_query::{Alias, Expr, ExprTrait, Func, OnConflict},
 };
 
 use super::{
     account_list::{TimeRange, unsaid},
+    cluster_filter::ClusterFilter,
     error::StoreError,
     error_status,
     page::{Key, KeyPart, Page, PageRequest, Sort},
@@ -64,8 +65,10 @@ impl Sort for ErrorGroupSort {
 }
 
 /// Which groups of errors are wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ErrorGroupFilter {
+    /// With an error on one of these clusters.
+    pub clusters: ClusterFilter,
     /// Whose failures.
     pub origin: Option<Origin>,
     /// Of one of these classes of exceptions.
@@ -74,16 +77,6 @@ pub struct ErrorGroupFilter {
     pub seen_in: TimeRange,
     /// Of which one of these is to be thought.
     pub statuses: Option<Vec<ErrorStatus>>,
-}
-
-impl ErrorGroupFilter {
-    fn condition(&self) -> Condition {
-        let is_one = |types: &Vec<String>| Column::ExceptionType.is_in(types.iter().map(String::as_str));
-        Condition::all()
-            .add_option(self.origin.map(|origin| Column::Origin.eq(origin)))
-            .add_option(self.types.as_ref().map(is_one))
-            .add_option(self.statuses.as_deref().map(error_status::is_one))
-    }
 }
 
 /// How much there is of a group of errors.
@@ -108,7 +101,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
         let select = self.during(Column::LastSeenAt, unsaid(filter.seen_in, sort.descending(), request));
-        search(&self.reads(), select, filter.condition(), sort, request).await
+        search(&self.reads(), select, self.error_groups(filter), sort, request).await
     }
 
     /// How many groups of errors pass a filter.
@@ -117,8 +110,33 @@ impl AccountStore {
     /// When the database does not answer.
     #[tracing::instrument(name = "store.error_group.count", skip_all)]
     pub async fn error_group_count(&self, filter: &ErrorGroupFilter) -> Result<u64, StoreError> {
-        let all = self.during::<Entity>(Column::LastSeenAt, filter.seen_in).filter(filter.condition());
+        let all = self.during::<Entity>(Column::LastSeenAt, filter.seen_in).filter(self.error_groups(filter));
         Ok(all.count(&self.reads()).await?)
+    }
+
+    fn error_groups(&self, filter: &ErrorGroupFilter) -> Condition {
+        let ErrorGroupFilter { clusters, origin, types, seen_in: _, statuses } = filter;
+        let is_one = |types: &Vec<String>| Column::ExceptionType.is_in(types.iter().map(String::as_str));
+        Condition::all()
+            .add_option(self.happened_on(clusters))
+            .add_option(origin.map(|origin| Column::Origin.eq(origin)))
+            .add_option(types.as_ref().map(is_one))
+            .add_option(statuses.as_deref().map(error_status::is_one))
+    }
+
+    /// Whether an error of a group happened on a cluster that passes a filter; nothing to ask when all do. By the errors of
+    /// these clusters, since a group may have any number on others.
+    fn happened_on(&self, clusters: &ClusterFilter) -> Option<Expr> {
+        if *clusters == ClusterFilter::default() {
+            return None;
+        }
+        let passing = self.filtered_clusters(clusters).select_only().column(cluster::Column::Id);
+        let groups = self
+            .select::<error_occurrence::Entity>()
+            .select_only()
+            .column(error_occurrence::Column::GroupId)
+            .filter(error_occurrence::Column::ClusterId.in_subquery(passing.into_query()));
+        Some(Column::Id.in_subquery(groups.into_query()))
     }
 
     /// The groups that exist among `ids`, in no particular order.

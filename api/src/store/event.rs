@@ -84,13 +84,19 @@ impl Sort for EventSort {
 pub struct EventParent {
     /// Of which cluster.
     pub cluster: ClusterId,
+    /// Published when.
+    pub at: TimeRange,
     /// Published under one of these; none means under any.
     pub topics: Option<Vec<String>>,
 }
 
 impl EventParent {
     fn condition(&self) -> Condition {
-        published_under(self.topics.as_deref()).add(Column::ClusterId.eq(self.cluster))
+        let (from, to) = self.at;
+        published_under(self.topics.as_deref())
+            .add(Column::ClusterId.eq(self.cluster))
+            .add_option(from.map(|from| Column::OccurredAt.gte(from)))
+            .add_option(to.map(|to| Column::OccurredAt.lt(to)))
     }
 }
 
@@ -227,12 +233,12 @@ impl AccountStore {
         parents: &[EventParent],
     ) -> Result<HashMap<EventParent, i64>, StoreError> {
         // One statement for all clusters whose events are asked for in the same way.
-        let mut alike: HashMap<&Option<Vec<String>>, Vec<&EventParent>> = HashMap::new();
+        let mut alike: HashMap<_, Vec<&EventParent>> = HashMap::new();
         for parent in parents {
-            alike.entry(&parent.topics).or_default().push(parent);
+            alike.entry((parent.at, &parent.topics)).or_default().push(parent);
         }
         let mut counts = HashMap::new();
-        for (topics, parents) in alike {
+        for ((at, topics), parents) in alike {
             let any = parents.iter().fold(Condition::any(), |any, parent| any.add(parent.condition()));
             let rows: Vec<(ClusterId, i64)> = self
                 .select::<Entity>()
@@ -244,7 +250,7 @@ impl AccountStore {
                 .into_tuple()
                 .all(&self.reads())
                 .await?;
-            let parent = |cluster| EventParent { cluster, topics: topics.clone() };
+            let parent = |cluster| EventParent { cluster, at, topics: topics.clone() };
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
         }
         Ok(counts)

@@ -100,6 +100,8 @@ pub struct LogParent {
 /// What is wanted of a log; nothing said means everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LogFilter {
+    /// Written when.
+    pub at: TimeRange,
     /// Of one of these levels.
     pub levels: Option<Vec<String>>,
     /// Of one of these kinds of process.
@@ -146,8 +148,10 @@ impl LogParent {
 
 impl LogFilter {
     fn condition(&self) -> Condition {
-        let Self { levels, sources, worker, processes } = self;
-        let mut all = Condition::all();
+        let Self { at: (from, to), levels, sources, worker, processes } = self;
+        let mut all = Condition::all()
+            .add_option(from.map(|from| Column::LoggedAt.gte(from)))
+            .add_option(to.map(|to| Column::LoggedAt.lt(to)));
         if let Some(levels) = levels {
             all = all.add(Column::Level.is_in(levels.iter().map(String::as_str)));
         }

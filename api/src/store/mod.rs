@@ -91,7 +91,7 @@ pub use cluster_control::{Kept, Wish};
 pub use cluster_cost::CostAtLeast;
 pub use cluster_filter::{ClusterFilter, ClusterTotals, PackageFilter, VersionFilter};
 pub(crate) use cluster_flag::MAX_DUE_CLUSTERS;
-pub use cluster_flag::{DueCluster, FlagFilter, FlagParent, FlagSort, Flagged};
+pub use cluster_flag::{AccountFlags, DueCluster, FlagFilter, FlagParent, FlagSort, Flagged};
 pub use cluster_tag::TagFilter;
 pub use computation::{AccountComputations, ComputationSort};
 pub use connect::{MigrationError, Store, StoreUrl};

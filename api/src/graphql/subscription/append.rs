@@ -168,7 +168,7 @@ impl AppendSubscription {
         let (words, after) = (wanted_words(words)?, resumed(after, Stream::Logs)?);
         let ids = named(scope, ids).await?;
         let sources = sources.map(|sources| sources.into_iter().map(Into::into).collect());
-        let filter = LogFilter { levels, sources, worker: None, processes: None };
+        let filter = LogFilter { levels, sources, ..LogFilter::default() };
         let clusters = clusters.unwrap_or_default().check(scope).await?;
         let wanted = Wanted::Logs(AccountLogs { clusters, at: ANYTIME, filter }, words);
         Ok(planned(context, Planned { wanted, clusters: ids, after, pause_ms: PAUSE_MS }))

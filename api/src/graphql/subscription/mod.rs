@@ -22,8 +22,8 @@ pub(crate) use self::gap::with_gap;
 use self::{append::AppendSubscription, state::StateSubscription};
 use super::{
     argument::at_most,
+    cluster::Cluster,
     error::ApiError,
-    id::GlobalId,
     schema::{self, RequestContext},
     scope::AccountScope,
 };
@@ -176,11 +176,8 @@ fn account<'a>(context: &Context<'a>, slug: &str) -> Result<&'a AccountScope, Ap
 async fn named(scope: &AccountScope, ids: Option<Vec<ID>>) -> Result<Option<Vec<ClusterId>>, ApiError> {
     let Some(ids) = ids else { return Ok(None) };
     at_most("ids", Some(&ids), MAX_CLUSTERS)?;
-    let number = |id: &ID| match GlobalId::parse(id) {
-        Some(GlobalId::Cluster(account, number)) if account == scope.account.id => Ok(number),
-        _ => Err(ApiError::unknown("ids", "cluster")),
-    };
-    let mut numbers = ids.iter().map(number).collect::<Result<Vec<_>, _>>()?;
+    let numbers = ids.iter().map(|id| Cluster::identified(scope, "ids", id));
+    let mut numbers = numbers.collect::<Result<Vec<_>, _>>()?;
     numbers.sort_unstable();
     numbers.dedup();
     if scope.store.clusters_by_id(&numbers).await?.len() < numbers.len() {
