@@ -1,7 +1,8 @@
 //! Lists of clusters: which pass a filter, in what order, and what they come to.
 
+use entity::ids::ClusterId;
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, usage, uuid};
-use sea_orm::ConnectionTrait;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, EntityTrait, IntoActiveModel};
 use serde_json::{Value, json};
 
 const LIST: &str = "query($filter: ClusterFilter, $order: ClusterOrder! = { direction: ASC }) { viewer { account {
@@ -300,6 +301,20 @@ async fn clusters_are_found_and_ordered_by_what_they_cost_in_a_currency() {
     };
     let least = |amount: f64, currency: Option<&str>| json!({ "filter": { "minCost": { "amount": amount, "currency": currency } } });
     let by_cost = |currency: Option<&str>, direction: &str| json!({ "order": { "field": "COST", "currency": currency, "direction": direction } });
+    let used = async |filter: Value| {
+        let query = "query($filter: ClusterFilter) { viewer { account { clusters(filter: $filter, first: 1) { aggregates {
+            usage { clusterSeconds idleSeconds utilization tasks costs { amount currency basis } } } } } } }";
+        let mut answer = ada.query(query, json!({ "filter": filter })).await;
+        answer["viewer"]["account"]["clusters"]["aggregates"]["usage"].take()
+    };
+    // 4, 3 and 6 thread-hours, in each of which one computed; at 0.05 USD each.
+    let estimated = |amount: f64| json!([{ "amount": amount, "currency": "USD", "basis": "ESTIMATED" }]);
+    let all = used(json!({})).await;
+    assert_eq!((&all["clusterSeconds"], &all["costs"]), (&json!(13.0 * 3_600.0), &estimated(0.65)), "{all}");
+    let some = used(json!({ "search": "a" })).await;
+    assert_eq!((&some["clusterSeconds"], &some["costs"]), (&json!(4.0 * 3_600.0), &estimated(0.2)), "{some}");
+    let nothing = used(json!({ "search": "c" })).await;
+    assert_eq!((&nothing["clusterSeconds"], &nothing["tasks"]), (&json!(0.0), &json!(0)), "{nothing}");
     // Estimated at 0.05 USD a thread-hour: 0.2, 0.15, nothing and 0.3.
     check(&[
         (least(0.0, None), "a b c d"),
@@ -337,6 +352,40 @@ async fn clusters_are_found_and_ordered_by_what_they_cost_in_a_currency() {
         (json!({ "filter": { "minCost": { "amount": 0.1 }, "hasErrors": false, "search": "b" } }), "b"),
     ])
     .await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn the_usage_of_very_many_clusters_is_null_beside_their_other_sums() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    ada.reported(&ReportBuilder::new("Scheduler", 1).with("/usage", json!([usage(23, 4)])).build()).await;
+    let database = app.database.connection().await;
+    let cluster = entity::cluster::Entity::find().one(&database).await.unwrap().unwrap();
+    let rows: Vec<_> = (1..=10_000_i64)
+        .map(|number| {
+            let mut row = cluster.clone().into_active_model().reset_all();
+            row.id = Set(ClusterId(cluster.id.0 + number));
+            row.scheduler_id = Set(format!("Scheduler-{number}"));
+            row
+        })
+        .collect();
+    let (last, others) = rows.split_last().unwrap();
+    for rows in others.chunks(500) {
+        entity::cluster::Entity::insert_many(rows.to_vec()).exec_without_returning(&database).await.unwrap();
+    }
+    let query =
+        "{ viewer { account { clusters(first: 1) { aggregates { clusters usage { clusterSeconds } } } } } }";
+    let aggregates = |answer: &Value| answer["data"]["viewer"]["account"]["clusters"]["aggregates"].clone();
+    let answer = ada.ask(query, json!({})).await;
+    let expected = json!({ "clusters": 10_000, "usage": { "clusterSeconds": 14_400.0 } });
+    assert_eq!((aggregates(&answer), &answer["errors"]), (expected, &Value::Null));
+    last.clone().insert(&database).await.unwrap();
+    let answer = ada.ask(query, json!({})).await;
+    assert_eq!(aggregates(&answer), json!({ "clusters": 10_001, "usage": null }));
+    let error = &answer["errors"][0];
+    let path = json!(["viewer", "account", "clusters", "aggregates", "usage"]);
+    assert_eq!((&error["extensions"]["code"], &error["path"]), (&json!("BAD_USER_INPUT"), &path), "{error}");
     app.stop().await;
 }
 

@@ -1,6 +1,6 @@
 //! Lists of clusters: which, in what order, and what all of them come to.
 
-use async_graphql::{Enum, ID, InputObject, Object, SimpleObject};
+use async_graphql::{ComplexObject, Enum, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 
 use super::{
@@ -8,15 +8,16 @@ use super::{
     cluster::{Cluster, ClusterState},
     cluster_tag::ClusterTagFilter,
     connection::{Connection, Wanted, counted},
-    error::ApiError,
+    error::{Alone, ApiError},
     flag::{FlagKind, MAX_KINDS},
     scalar::BigInt,
     scope::{AccountScope, Costly},
+    usage::Usage,
     user::User,
 };
 use crate::{
     domain::cost::{Currency, RateCard},
-    store::{self, AccountStore, ClusterSort, ClusterSortBy, CostAtLeast, Flagged, VersionFilter},
+    store::{self, ClusterSort, ClusterSortBy, CostAtLeast, Flagged, VersionFilter},
 };
 
 /// Users a filter names at the most, since each is a value of the statement.
@@ -189,7 +190,7 @@ pub(super) async fn clusters(
         }
         _ => scope.store.cluster_page(&filter, sort, &request).await?,
     };
-    let aggregates = Aggregates { store: scope.store.clone(), filter: filter.clone() };
+    let aggregates = Aggregates { scope: scope.clone(), filter: filter.clone() };
     let store = scope.store.clone();
     let total = counted(move || {
         let (store, filter) = (store.clone(), filter.clone());
@@ -331,8 +332,9 @@ fn milliseconds(argument: &'static str, seconds: f64) -> Result<i64, ApiError> {
 }
 
 /// What a list of clusters has besides its page.
+#[derive(Clone)]
 pub(super) struct Aggregates {
-    store: AccountStore,
+    scope: AccountScope,
     filter: store::ClusterFilter,
 }
 
@@ -341,8 +343,9 @@ pub(super) struct Aggregates {
 impl Aggregates {
     /// Sums over all clusters that pass the filter, whatever the page. Summed only when asked for.
     async fn aggregates(&self) -> Result<Totals, ApiError> {
-        let totals = self.store.cluster_totals(&self.filter).await?;
+        let totals = self.scope.store.cluster_totals(&self.filter).await?;
         Ok(Totals {
+            of: self.clone(),
             clusters: BigInt(totals.clusters),
             cluster_seconds: totals.thread_seconds,
             compute_seconds: totals.compute_seconds,
@@ -358,7 +361,10 @@ impl Aggregates {
 
 /// Sums over the whole lives of some clusters.
 #[derive(SimpleObject)]
+#[graphql(complex)]
 pub(super) struct Totals {
+    #[graphql(skip)]
+    of: Aggregates,
     /// How many clusters they are.
     clusters: BigInt,
     /// Thread-seconds they offered, busy or idle: threads integrated over time.
@@ -377,4 +383,19 @@ pub(super) struct Totals {
     bytes: BigInt,
     /// Errors recorded.
     errors: BigInt,
+}
+
+#[ComplexObject]
+impl Totals {
+    /// What they used over their whole lives, and what that cost; null, with an error, where they are more than 10,000. It
+    /// goes by the hours they told of, so it may be a report behind the other sums.
+    async fn usage(&self) -> Alone<Usage> {
+        let Aggregates { scope, filter } = &self.of;
+        let usage = async {
+            scope.take(Costly::Searches, 1)?;
+            let days = scope.store.usage_by_day(filter).await?;
+            Ok(Usage::of_days(scope, days))
+        };
+        Some(usage.await)
+    }
 }

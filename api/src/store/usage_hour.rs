@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use entity::{
-    function_usage_hour,
+    cluster, function_usage_hour,
     ids::ClusterId,
     usage_hour::{Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     sea_query::{Expr, Func, IntoColumnRef},
 };
 
-use super::{error::StoreError, scoped::AccountStore, upsert::newest_wins};
+use super::{cluster_filter::ClusterFilter, error::StoreError, scoped::AccountStore, upsert::newest_wins};
 use crate::domain::{
     bounded::Seconds,
     report::{FunctionUsageReport, UsageReport},
@@ -119,7 +119,43 @@ struct ClusterDay {
     sums: Sums,
 }
 
+#[derive(Debug, FromQueryResult)]
+struct Day {
+    day: i64,
+    #[sea_orm(nested)]
+    sums: Sums,
+}
+
+/// Clusters whose hours are summed at once, at the most: an hour of each is a row.
+const MAX_CLUSTERS: u64 = 10_000;
+
 impl AccountStore {
+    /// What the clusters that a filter passes used together, by day (UTC).
+    ///
+    /// # Errors
+    /// When the database does not answer, and [`StoreError::TooMuch`] when they are very many.
+    #[tracing::instrument(name = "store.usage_hour.by_day", skip_all)]
+    pub async fn usage_by_day(&self, filter: &ClusterFilter) -> Result<BTreeMap<i64, Usage>, StoreError> {
+        let passing = self.filtered_clusters(filter).select_only().column(cluster::Column::Id);
+        if self.count_to(passing.clone(), MAX_CLUSTERS + 1).await? > MAX_CLUSTERS {
+            return Err(StoreError::TooMuch(
+                "the usage of more than 10,000 clusters is too much for one answer: narrow 'filter'",
+            ));
+        }
+        let day = Expr::cust(DAY);
+        let mut select = self
+            .select::<Entity>()
+            .select_only()
+            .expr_as(day.clone(), "day")
+            .filter(Column::ClusterId.in_subquery(passing.into_query()))
+            .group_by(day);
+        for column in SUMS {
+            select = select.expr_as(sum_of(column), column);
+        }
+        let days: Vec<Day> = select.into_model().all(&self.reads()).await?;
+        Ok(days.into_iter().map(|row| (row.day, row.sums.into())).collect())
+    }
+
     /// What each cluster used, by day (UTC); clusters that never told are missing.
     ///
     /// # Errors
