@@ -4,6 +4,7 @@ Dask's own account comes from ``workloads/witness.py``. Both sides become plain 
 so that a difference shows as what it is.
 """
 
+from collections import Counter
 from datetime import datetime
 
 import pytest
@@ -41,7 +42,10 @@ COMPUTATIONS = """
 query ($id: ID!, $after: String) { cluster(id: $id) {
 list: computations(first: 100, after: $after) {
   pageInfo { hasNextPage endCursor }
-  nodes { daskId state startedAt endedAt taskGroups(first: 100) { nodes { name } } }
+  nodes {
+    daskId state startedAt endedAt taskGroups(first: 100) { nodes { name } }
+    totals { tasks states { state count } }
+  }
 } } }
 """
 
@@ -125,6 +129,8 @@ def galvo_says(galvo, scheduler_id):
             "stop": seconds(computation["endedAt"]),
             "state": computation["state"],
             "groups": sorted(group["name"] for group in computation["taskGroups"]["nodes"]),
+            "tasks": computation["totals"]["tasks"],
+            "states": {of["state"]: of["count"] for of in computation["totals"]["states"]},
         }
         for computation in everything(galvo, COMPUTATIONS, scheduler_id)
     }
@@ -244,12 +250,22 @@ def computation_of(computation, report):
     if errors:
         # Dask counts tasks that succeeded only, but a computation lasts until its last error.
         stop = pytest.approx(max(computation["stop"], *errors), rel=0, abs=0.5)
+    groups = [report["groups"][place] for place in computation["groups"]]
     return {
         "start": moment(computation["start"]),
         "stop": stop,
         "state": "ERRED" if errors else "FINISHED",
-        "groups": sorted(report["groups"][place]["name"] for place in computation["groups"]),
+        "groups": sorted(group["name"] for group in groups),
+        **work_of(groups),
     }
+
+
+def work_of(groups):
+    """What Dask's `Computation.states` and `__len__` come to: the sums over its groups."""
+    states = Counter()
+    for group in groups:
+        states.update(galvo_states(group["states"]))
+    return {"tasks": sum(group["tasks"] for group in groups), "states": dict(states)}
 
 
 def error_of(error, report):
@@ -325,6 +341,7 @@ def reports_say(reports):
                 "stop": moment(computation["stopped_at"]),
                 "state": computation["state"].upper(),
                 "groups": sorted(groups[group]["name"] for group in links[id_]),
+                **work_of([groups[group] for group in links[id_]]),
             }
             for id_, computation in newest["computations"].items()
         },

@@ -1,7 +1,7 @@
 //! What a cluster's report looks like when it is asked for.
 
 use harness::{ReportBuilder, TestApp, computation, error, event, task_group, uuid};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const EVERYTHING: &str = "query($id: ID!) { cluster(id: $id) {
     number schedulerId name address dashboardUrl account { slug } user { name } state desiredState
@@ -150,5 +150,77 @@ async fn a_thing_is_found_by_its_global_identifier() {
     for id in [&answer["viewer"]["account"]["id"], &json!("nothing"), &json!("12")] {
         assert_eq!(ada.query(query, json!({ "id": id })).await["cluster"], json!(null), "{id}");
     }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_computation_comes_to_what_its_task_groups_do() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let group = |number: u128, states: Value, tasks: i64, bytes: i64| {
+        let mut group = task_group(number, "load", tasks);
+        (group["states"], group["bytes"]) = (states, json!(bytes));
+        (group["tasks_succeeded"], group["tasks_erred"], group["tasks_retried"]) =
+            (json!(tasks - 1), json!(1), json!(2));
+        group["durations"] = json!({ "compute": 1.5, "transfer": 0.25, "disk-read": 7 });
+        group
+    };
+    let groups = [
+        group(10, json!({ "memory": 3, "processing": 1 }), 4, 100),
+        group(11, json!({ "memory": 2, "waiting": 5, "no-worker": 1 }), 8, 1 << 40),
+        group(12, json!({ "forgotten": 9 }), 9, 0),
+    ];
+    // The second group is used by two, and one uses a group that was never reported.
+    let computations = [computation(1, &[10, 11]), computation(2, &[11, 12, 99]), computation(3, &[99])];
+    let report = ReportBuilder::new("Scheduler-1", 1)
+        .with("/task_groups", groups)
+        .with("/computations", computations)
+        .build();
+    let number = ada.reported(&report).await;
+    // The same identifiers on another cluster, and of another account.
+    let other = ReportBuilder::new("Scheduler-2", 1)
+        .with("/task_groups", json!([group(10, json!({ "erred": 2 }), 2, 1)]))
+        .with("/computations", json!([computation(1, &[10])]))
+        .build();
+    ada.reported(&other).await;
+    app.account("bob").await.reported(&report).await;
+    let query = "query($id: ID!) { cluster(id: $id) { computations { nodes { daskId totals {
+        tasks states { state count } tasksSucceeded tasksErred tasksRetried computeSeconds transferSeconds bytes } } } } }";
+    let before = app.statements();
+    let found = ada.query(query, json!({ "id": number.to_string() })).await["cluster"]["computations"].take();
+    assert_eq!(app.statements() - before, 4, "the token, the cluster, its computations and their sums");
+    let of = |number: u128| {
+        let nodes = found["nodes"].as_array().unwrap();
+        nodes.iter().find(|node| node["daskId"] == uuid(number)).unwrap()["totals"].clone()
+    };
+    let states = |counts: &[(&str, i64)]| -> Vec<Value> {
+        counts.iter().map(|(state, count)| json!({ "state": state, "count": count })).collect()
+    };
+    assert_eq!(
+        of(1),
+        json!({ "tasks": 12, "states": states(&[("WAITING", 5), ("NO_WORKER", 1), ("PROCESSING", 1), ("MEMORY", 5)]),
+            "tasksSucceeded": 10, "tasksErred": 2, "tasksRetried": 4, "computeSeconds": 3.0, "transferSeconds": 0.5,
+            "bytes": 100 + (1_i64 << 40) })
+    );
+    assert_eq!(
+        of(2),
+        json!({ "tasks": 17, "states": states(&[("WAITING", 5), ("NO_WORKER", 1), ("MEMORY", 2), ("FORGOTTEN", 9)]),
+            "tasksSucceeded": 15, "tasksErred": 2, "tasksRetried": 4, "computeSeconds": 3.0, "transferSeconds": 0.5,
+            "bytes": 1_i64 << 40 })
+    );
+    assert_eq!(
+        of(3),
+        json!({ "tasks": 0, "states": [], "tasksSucceeded": 0, "tasksErred": 0, "tasksRetried": 0, "computeSeconds": 0.0,
+            "transferSeconds": 0.0, "bytes": 0 })
+    );
+    let both = "{ viewer { account { computations { nodes { cluster { schedulerId } daskId totals { tasks } } } } } }";
+    let both = ada.query(both, json!({})).await;
+    let nodes = both["viewer"]["account"]["computations"]["nodes"].as_array().unwrap();
+    let sums: Vec<i64> = nodes
+        .iter()
+        .filter(|node| node["daskId"] == uuid(1))
+        .map(|node| node["totals"]["tasks"].as_i64().unwrap())
+        .collect();
+    assert!(sums == [2, 12] || sums == [12, 2], "{sums:?}");
     app.stop().await;
 }

@@ -97,8 +97,9 @@ const CLUSTER: &str = "id number schedulerId name address dashboardUrl user { id
     usage { workerSeconds memoryGibSeconds idleSeconds spillSeconds utilization retries spilledBytes \
     causes { cause seconds } costs { amount currency basis } } environment { python os osRelease machine }";
 
-const COMPUTATION: &str =
-    "id daskId cluster { id number name } state startedAt endedAt wallSeconds spans { id }";
+const COMPUTATION: &str = "id daskId cluster { id number name } state startedAt endedAt wallSeconds \
+    totals { tasks states { state count } tasksSucceeded tasksErred tasksRetried computeSeconds transferSeconds bytes } \
+    spans { id }";
 
 const SPAN: &str = "id daskId cluster { id number name } parent { id } path tag enqueuedAt startedAt stoppedAt done \
     clientStartedAt clientStoppedAt totals(inclusive: false) { tasks tasksSucceeded tasksErred tasksRetried \

@@ -1,6 +1,6 @@
 //! Computations: what was submitted at once.
 
-use async_graphql::{Context, Enum, ID, Object};
+use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
     computation::{self, Model},
@@ -14,13 +14,15 @@ use super::{
     error::ApiError,
     error_occurrence::ErrorOccurrence,
     id::GlobalId,
-    in_place::{Items, in_place},
+    in_place::{Items, Placed, in_place, in_place_members},
     json::names,
+    loaders::TotalsOf,
+    scalar::BigInt,
     scope::AccountScope,
     span::Span,
-    task_group::TaskGroup,
+    task_group::{StateCount, TaskGroup, TaskState},
 };
-use crate::store::{ErrorParent, ErrorSort, TaskGroupParent, TaskGroupSort};
+use crate::store::{self, ErrorParent, ErrorSort, TaskGroupParent, TaskGroupSort};
 
 /// Work submitted to a cluster: Dask's `Computation`. Graphs that arrive while the scheduler is busy join the
 /// computation under way.
@@ -81,6 +83,14 @@ impl Computation {
         self.row.stopped_at.map(|stop| (stop.0 - self.row.started_at.0).as_seconds_f64())
     }
 
+    /// Sums over its task groups, as Dask's own `Computation` has them. A group that other computations use, too, counts all
+    /// of its tasks.
+    async fn totals(&self) -> Result<Placed<ComputationTotals>, ApiError> {
+        let key = TotalsOf((self.row.cluster_id, self.row.id));
+        let totals = self.scope.loader.load_one(key).await?.unwrap_or_default();
+        Ok(Placed(totals.into()))
+    }
+
     /// The spans its task groups belong to, as far as they were reported.
     async fn spans(&self) -> Result<Items<Span>, ApiError> {
         Span::find_all(&self.scope, self.row.cluster_id, &self.row.span_ids.0).await.map(Items)
@@ -126,8 +136,69 @@ impl Computation {
 in_place! { Computation: id, dask_id, state, started_at, ended_at, wall_seconds }
 
 impl Listed for Computation {
-    const FIELDS: &'static [&'static str] =
-        &["id", "daskId", "cluster", "state", "startedAt", "endedAt", "wallSeconds", "taskGroups", "errors"];
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "daskId",
+        "cluster",
+        "state",
+        "startedAt",
+        "endedAt",
+        "wallSeconds",
+        "totals",
+        "taskGroups",
+        "errors",
+    ];
+}
+
+/// Sums over the task groups of a computation.
+#[derive(SimpleObject)]
+pub(super) struct ComputationTotals {
+    /// Tasks they ever had.
+    tasks: BigInt,
+    /// Tasks by state as of the last report, without states that have none. Forgotten tasks may have succeeded or failed:
+    /// `tasksSucceeded` and `tasksErred` remember that.
+    states: Items<StateCount>,
+    /// Times one of them came to be in memory; a task computed again counts again.
+    tasks_succeeded: BigInt,
+    /// Tasks that erred themselves.
+    tasks_erred: BigInt,
+    /// Attempts that failed and were tried again.
+    tasks_retried: BigInt,
+    /// Thread-seconds spent computing tasks that succeeded.
+    compute_seconds: f64,
+    /// Seconds spent fetching their inputs from other workers.
+    transfer_seconds: f64,
+    /// Bytes of all results they ever produced, also of those released since.
+    bytes: BigInt,
+}
+
+in_place_members! {
+    ComputationTotals: tasks, tasks_succeeded, tasks_erred, tasks_retried, compute_seconds, transfer_seconds, bytes;
+        states: Items<StateCount>
+}
+
+impl From<store::ComputationTotals> for ComputationTotals {
+    fn from(totals: store::ComputationTotals) -> Self {
+        Self {
+            tasks: BigInt(totals.tasks),
+            states: StateCount::of([
+                (TaskState::Released, totals.released),
+                (TaskState::Waiting, totals.waiting),
+                (TaskState::NoWorker, totals.no_worker),
+                (TaskState::Queued, totals.queued),
+                (TaskState::Processing, totals.processing),
+                (TaskState::Memory, totals.memory),
+                (TaskState::Erred, totals.erred),
+                (TaskState::Forgotten, totals.forgotten),
+            ]),
+            tasks_succeeded: BigInt(totals.tasks_succeeded),
+            tasks_erred: BigInt(totals.tasks_erred),
+            tasks_retried: BigInt(totals.tasks_retried),
+            compute_seconds: totals.compute_seconds,
+            transfer_seconds: totals.transfer_seconds,
+            bytes: BigInt(totals.bytes),
+        }
+    }
 }
 
 /// How far a computation is.

@@ -18,8 +18,8 @@ use super::usage::MAX_HOURS;
 use crate::{
     domain::{tag::Tag, usage::Usage},
     store::{
-        AccountStore, ComputationSort, ErrorGroupCounts, ErrorParent, ErrorSort, EventParent, EventSort,
-        LogParent, LogSort, StoreError, TaskGroupParent, TaskGroupSort,
+        AccountStore, ComputationSort, ComputationTotals, ErrorGroupCounts, ErrorParent, ErrorSort,
+        EventParent, EventSort, LogParent, LogSort, StoreError, TaskGroupParent, TaskGroupSort,
         page::{Page, PageRequest},
     },
 };
@@ -114,6 +114,21 @@ impl Loader<(ClusterId, ComputationId)> for Reader {
     ) -> Result<HashMap<(ClusterId, ComputationId), computation::Model>, Self::Error> {
         let rows = self.0.computations_by_id(keys).await?;
         Ok(rows.into_iter().map(|row| ((row.cluster_id, row.id), row)).collect())
+    }
+}
+
+/// The key of what the task groups of a computation come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TotalsOf(pub(super) (ClusterId, ComputationId));
+
+impl Loader<TotalsOf> for Reader {
+    type Value = ComputationTotals;
+    type Error = Arc<StoreError>;
+
+    async fn load(&self, keys: &[TotalsOf]) -> Result<HashMap<TotalsOf, ComputationTotals>, Self::Error> {
+        let computations: Vec<_> = keys.iter().map(|key| key.0).collect();
+        let found = self.0.computation_totals(&computations).await?;
+        Ok(found.into_iter().map(|(computation, totals)| (TotalsOf(computation), totals)).collect())
     }
 }
 

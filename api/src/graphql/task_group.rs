@@ -81,7 +81,7 @@ impl TaskGroup {
     /// or failed: `tasksSucceeded` and `tasksErred` remember that.
     async fn states(&self) -> Items<StateCount> {
         let row = &self.row;
-        let states = [
+        StateCount::of([
             (TaskState::Released, row.released),
             (TaskState::Waiting, row.waiting),
             (TaskState::NoWorker, row.no_worker),
@@ -90,10 +90,7 @@ impl TaskGroup {
             (TaskState::Memory, row.memory),
             (TaskState::Erred, row.erred),
             (TaskState::Forgotten, row.forgotten),
-        ];
-        let counts =
-            states.into_iter().filter_map(|(state, count)| Some(StateCount { state, count: BigInt(count?) }));
-        Items(counts.collect())
+        ])
     }
 
     /// Tasks it ever had.
@@ -201,6 +198,14 @@ pub(super) struct StateCount {
 }
 
 in_place_members! { StateCount: state, count }
+
+impl StateCount {
+    /// Those states that some tasks are in.
+    pub(super) fn of(states: [(TaskState, Option<i64>); 8]) -> Items<Self> {
+        let counts = states.into_iter();
+        Items(counts.filter_map(|(state, count)| Some(Self { state, count: BigInt(count?) })).collect())
+    }
+}
 
 /// A task's state on the scheduler, as Dask names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]

@@ -8,9 +8,10 @@ use entity::{
     computation_task_group as link,
     ids::{ClusterId, ComputationId},
     list::SpanIds,
+    task_group,
 };
 use sea_orm::{
-    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect,
+    ColumnTrait, Condition, FromQueryResult, IdenStatic, JoinType, PaginatorTrait, QueryFilter, QuerySelect,
     sea_query::{Expr, ExprTrait},
 };
 
@@ -23,7 +24,9 @@ use super::{
     page::{self, End, Key, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
     search::search,
+    task_group::used_by,
     upsert::{first_wins, newest_wins},
+    usage_hour::sum_of,
 };
 use crate::domain::{answer::ComputationStates, bounded::UnixTime, report::ComputationReport};
 
@@ -79,6 +82,66 @@ impl Sort for ComputationSort {
     }
 }
 
+/// Sums over the task groups of a computation, as Dask's own `Computation` has them: a group that others use, too, counts all of
+/// its tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, FromQueryResult)]
+pub struct ComputationTotals {
+    /// Tasks they ever had.
+    pub tasks: i64,
+    /// Times one of them came to be in memory.
+    pub tasks_succeeded: i64,
+    /// Those that erred themselves.
+    pub tasks_erred: i64,
+    /// Attempts that failed and were tried again.
+    pub tasks_retried: i64,
+    /// Computing tasks that succeeded.
+    pub compute_seconds: f64,
+    /// Fetching their inputs.
+    pub transfer_seconds: f64,
+    /// Bytes of results.
+    pub bytes: i64,
+    /// Tasks in this state, as in those that follow; nothing where there are none.
+    pub released: Option<i64>,
+    pub waiting: Option<i64>,
+    pub no_worker: Option<i64>,
+    pub queued: Option<i64>,
+    pub processing: Option<i64>,
+    pub memory: Option<i64>,
+    pub erred: Option<i64>,
+    pub forgotten: Option<i64>,
+}
+
+/// The whole numbers of it, which have the names of the columns they sum.
+const WHOLE: [task_group::Column; 13] = {
+    use task_group::Column as Group;
+    [
+        Group::Tasks,
+        Group::TasksSucceeded,
+        Group::TasksErred,
+        Group::TasksRetried,
+        Group::Bytes,
+        Group::Released,
+        Group::Waiting,
+        Group::NoWorker,
+        Group::Queued,
+        Group::Processing,
+        Group::Memory,
+        Group::Erred,
+        Group::Forgotten,
+    ]
+};
+
+#[derive(FromQueryResult)]
+struct TotalsRow {
+    cluster_id: ClusterId,
+    computation_id: ComputationId,
+    #[sea_orm(nested)]
+    totals: ComputationTotals,
+}
+
+/// Computations whose task groups are summed in one statement at the most.
+const MAX_SUMMED: usize = 500;
+
 /// Which computations of an account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccountComputations {
@@ -121,6 +184,44 @@ impl AccountStore {
         Condition::all()
             .add_option(of.states.as_ref().map(|states| Column::State.is_in(states.iter().copied())))
             .add_option(self.of_clusters(&of.clusters, Column::ClusterId))
+    }
+
+    /// What the task groups of each computation come to; those without any are missing.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    #[tracing::instrument(name = "store.computation.totals", skip_all)]
+    pub async fn computation_totals(
+        &self,
+        ids: &[(ClusterId, ComputationId)],
+    ) -> Result<HashMap<(ClusterId, ComputationId), ComputationTotals>, StoreError> {
+        use task_group::Column as Group;
+        let mut found = HashMap::new();
+        for ids in ids.chunks(MAX_SUMMED) {
+            let of_these = ids.iter().fold(Condition::any(), |any, (cluster, computation)| {
+                any.add(
+                    link::Column::ClusterId.eq(*cluster).and(link::Column::ComputationId.eq(*computation)),
+                )
+            });
+            let mut select = self
+                .select::<task_group::Entity>()
+                .select_only()
+                .columns([link::Column::ClusterId, link::Column::ComputationId])
+                .join(JoinType::InnerJoin, used_by())
+                .filter(link::Column::AccountId.eq(self.account_id()))
+                .filter(of_these)
+                .group_by(link::Column::ClusterId)
+                .group_by(link::Column::ComputationId);
+            for column in WHOLE {
+                select = select.expr_as(sum_of((task_group::Entity, column)), column.as_str());
+            }
+            for column in [Group::ComputeSeconds, Group::TransferSeconds] {
+                select = select.expr_as(column.sum(), column.as_str());
+            }
+            let rows: Vec<TotalsRow> = select.into_model().all(&self.reads()).await?;
+            found.extend(rows.into_iter().map(|row| ((row.cluster_id, row.computation_id), row.totals)));
+        }
+        Ok(found)
     }
 
     /// The same page of the computations of each cluster, in the order of `clusters`.

@@ -93,7 +93,7 @@ pub use cluster_filter::{ClusterFilter, ClusterTotals, PackageFilter, VersionFil
 pub(crate) use cluster_flag::MAX_DUE_CLUSTERS;
 pub use cluster_flag::{AccountFlags, DueCluster, FlagFilter, FlagParent, FlagSort, Flagged};
 pub use cluster_tag::TagFilter;
-pub use computation::{AccountComputations, ComputationSort};
+pub use computation::{AccountComputations, ComputationSort, ComputationTotals};
 pub use connect::{MigrationError, Store, StoreUrl};
 pub use environment::EnvironmentUse;
 pub use error::StoreError;

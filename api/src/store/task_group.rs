@@ -254,7 +254,7 @@ impl AccountStore {
 }
 
 /// From a task group to the links that name it, within one account and cluster.
-fn used_by() -> RelationDef {
+pub(super) fn used_by() -> RelationDef {
     Entity::belongs_to(link::Entity)
         .from((Column::AccountId, Column::ClusterId, Column::Id))
         .to((link::Column::AccountId, link::Column::ClusterId, link::Column::TaskGroupId))
