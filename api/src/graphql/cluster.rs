@@ -418,9 +418,10 @@ impl Cluster {
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-        #[graphql(desc = "Only those that are there (true), or only those that left (false).")] alive: Option<
-            bool,
-        >,
+        #[graphql(
+            desc = "Only those that had not left by the last report (true), or only those that had (false)."
+        )]
+        alive: Option<bool>,
     ) -> Result<Connection<Worker>, ApiError> {
         let page = PageArguments { first, after, last, before };
         let parent = WorkerParent { cluster: self.row.id, alive };

@@ -116,7 +116,7 @@ impl Worker {
         Environment::find(&self.scope, self.row.cluster_id, self.row.environment_id).await
     }
 
-    /// How it ended; null while it is there.
+    /// How it ended; null while it is there, as of the last report.
     async fn end(&self) -> Option<WorkerDeath<'_>> {
         Some(WorkerDeath { at: self.row.ended_at?.0, row: &self.row })
     }
