@@ -508,6 +508,17 @@ async fn events_of_too_many_clusters_are_refused_unless_few_were_there() {
     let refused = ask("").await;
     assert_eq!(refused["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{refused}");
     assert_eq!(refused["data"], json!({ "viewer": { "account": { "events": null } } }), "the rest is told");
+    let query = "query($clusters: ClusterFilter) { viewer { account { slug
+        errorGroups(clusters: $clusters) { totalCount } flags(clusters: $clusters) { totalCount } } } }";
+    let answer = ada.ask(query, json!({ "clusters": { "search": "Scheduler" } })).await;
+    let expected = json!({ "slug": "ada", "errorGroups": null, "flags": null });
+    assert_eq!(answer["data"]["viewer"]["account"], expected, "{answer}");
+    let codes = answer["errors"].as_array().unwrap().iter().map(|error| error["extensions"]["code"].clone());
+    assert_eq!(codes.collect::<Vec<_>>(), ["BAD_USER_INPUT", "BAD_USER_INPUT"], "{answer}");
+    // One less is as many as there may be.
+    let answer = ada.query(query, json!({ "clusters": { "search": "Scheduler-" } })).await;
+    let expected = json!({ "slug": "ada", "errorGroups": { "totalCount": 0 }, "flags": { "totalCount": 0 } });
+    assert_eq!(answer["viewer"]["account"], expected);
     assert!(refused["errors"][0]["message"].as_str().unwrap().contains("'at'"), "{refused}");
     let found = json!({ "totalCount": 1, "nodes": [{ "data": 7 }] });
     for (arguments, expected) in [

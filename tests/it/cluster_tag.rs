@@ -164,7 +164,8 @@ async fn notes_are_told_with_who_wrote_them_and_lie_encrypted() {
 
     let longest = "ä".repeat(10_000);
     let refused = set(&ada, &format!("{longest}ä")).await;
-    let errors = json!([{ "field": "text", "code": "OUT_OF_RANGE", "message": "must have at most 10,000 characters" }]);
+    let errors =
+        json!([{ "field": "text", "code": "INVALID", "message": "must have at most 10,000 characters" }]);
     assert_eq!(refused, json!({ "cluster": { "notes": expected }, "userErrors": errors }));
     assert_eq!(set(&ada, &longest).await["cluster"]["notes"]["text"], longest);
 

@@ -175,13 +175,15 @@ impl Account {
     }
 
     /// The errors of all of its clusters, those that look alike as one; the group with the newest error first. Groups may
-    /// come to the front meanwhile, by an error that happens again.
+    /// come to the front meanwhile, by an error that happens again. With any filter but `lastSeenIn` one page looks at no more
+    /// than 10,000 groups: it may hold fewer than asked for, or none, while `hasNextPage` (with `last`, `hasPreviousPage`) says
+    /// that there is more to look at and the cursor where to go on. Null, with an error, where `clusters` passes too many.
     #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn error_groups(
         &self,
         #[graphql(
-            desc = "Only groups with an error on a cluster that passes all of its conditions; what else is told of them is of \
-                    all clusters."
+            desc = "Only groups with an error on a cluster that passes all of its conditions, of 500 such clusters at the most; \
+                    what else is told of them is of all clusters."
         )]
         clusters: Option<ClusterFilter>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
@@ -197,9 +199,9 @@ impl Account {
         #[graphql(desc = "Only those of which one of these is to be thought; all if absent.")] status: Option<
             Vec<ErrorGroupStatus>,
         >,
-    ) -> Result<Connection<ErrorGroup>, ApiError> {
+    ) -> Alone<Connection<ErrorGroup>> {
         let arguments = ErrorGroupArguments { clusters, origin, types, last_seen_in, status };
-        error_group::groups(&self.0, arguments, PageArguments { first, after, last, before }).await
+        Some(error_group::groups(&self.0, arguments, PageArguments { first, after, last, before }).await)
     }
 
     #[graphql(flatten)]

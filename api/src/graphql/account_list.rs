@@ -235,9 +235,10 @@ impl AccountLists {
     }
 
     /// What Dask or a user logged with `log_event` on its clusters, in the order it happened: `last` gives the newest. Of
-    /// clusters that were there at the time of `at`, at most 500: null, with an error, where they are more. One page looks at no more than 10,000
-    /// events, or of each cluster at one more than it has: with `topics` it may hold fewer than asked for, or none, while
-    /// `hasNextPage` (with `last`, `hasPreviousPage`) says that there is more to look at and the cursor where to go on.
+    /// clusters that were there at the time of `at`, at most 500: null, with an error, where they are more. One page looks
+    /// at no more than 10,000 events, or of each cluster at one more than it has: with `topics` it may hold fewer than asked
+    /// for, or none, while `hasNextPage` (with `last`, `hasPreviousPage`) says that there is more to look at and the cursor
+    /// where to go on.
     #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn events(
         &self,

@@ -22,7 +22,8 @@ pub(super) struct AccountWatch(pub(super) AccountScope);
 /// What an account has watched by itself.
 #[Object]
 impl AccountWatch {
-    /// What is noticed of its clusters: what lasts first, and then what ended last. Up to a minute old.
+    /// What is noticed of its clusters: what lasts first, and then what ended last. Up to a minute old. Null, with an error, where
+    /// `clusters` passes too many.
     #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
     async fn flags(
         &self,
@@ -33,19 +34,22 @@ impl AccountWatch {
         active: Option<bool>,
         #[graphql(desc = "Only these kinds, at most 20; all if absent.")] kinds: Option<Vec<FlagKind>>,
         #[graphql(desc = "Also what the account has muted.", default)] muted: bool,
-        #[graphql(desc = "Only of clusters that pass all of its conditions; of all if absent.")]
+        #[graphql(desc = "Only of clusters that pass all of its conditions, at most 500; of all if absent.")]
         clusters: Option<ClusterFilter>,
         #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
         #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Result<Connection<Flag>, ApiError> {
-        let page = PageArguments { first, after, last, before };
-        let unmuted_at = (!muted).then(|| self.0.now.into());
-        let clusters = cluster_list::passing(&self.0, clusters).await?;
-        let of = AccountFlags { clusters, filter: flag::filter(active, kinds)?, unmuted_at };
-        flag::of_account(&self.0, of, page).await
+    ) -> Alone<Connection<Flag>> {
+        let flags = async {
+            let page = PageArguments { first, after, last, before };
+            let unmuted_at = (!muted).then(|| self.0.now.into());
+            let clusters = cluster_list::passing(&self.0, clusters).await?;
+            let of = AccountFlags { clusters, filter: flag::filter(active, kinds)?, unmuted_at };
+            flag::of_account(&self.0, of, page).await
+        };
+        Some(flags.await)
     }
 
     /// When what is noticed of clusters, and what to make of it.

@@ -2,6 +2,7 @@
 
 use async_graphql::{ComplexObject, Enum, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
+use entity::ids::ClusterId;
 
 use super::{
     argument::at_most,
@@ -32,6 +33,9 @@ const MAX_SECONDS: f64 = 1e12;
 /// More than anything costs.
 const MAX_AMOUNT: f64 = 1e12;
 
+/// Searches that a sum over the hours of very many clusters counts as.
+const SUM_OF_HOURS: usize = 10;
+
 /// Clusters that a filter names at the most.
 const MAX_IDS: usize = 100;
 
@@ -41,7 +45,8 @@ pub(super) type ClusterConnection = Connection<Cluster, Aggregates>;
 /// Which clusters a list has: those that pass every condition that is given.
 #[derive(Debug, Default, InputObject)]
 pub(super) struct ClusterFilter {
-    /// Only these clusters, by their global identifiers, at most 100. One that is not there is left out.
+    /// Only these clusters, by their global identifiers, at most 100. One that is gone is left out; what cannot be one of the
+    /// account's is an error.
     ids: Option<Vec<ID>>,
     /// Only clusters in one of these states.
     states: Option<Vec<ClusterState>>,
@@ -68,8 +73,8 @@ pub(super) struct ClusterFilter {
     min_cost: Option<MinCost>,
     /// Only clusters with a flag of one of these kinds, which lasts and is not muted; at most 20.
     flags: Option<Vec<FlagKind>>,
-    /// Only clusters that have or had a flag of one of these kinds, muted or not; at most 20. Of a cluster the newest 100
-    /// flags are kept.
+    /// Only clusters that have or had a flag of one of these kinds, muted or not; at most 20. As far as flags are kept: the
+    /// newest 100 of a cluster, and those that ended for 90 days or as long as the account says.
     ever_flagged: Option<Vec<FlagKind>>,
 }
 
@@ -199,14 +204,14 @@ pub(super) async fn clusters(
     Ok(Connection::new(page, sort, |row| Cluster::new(scope, row), total).with(aggregates))
 }
 
-/// The clusters that something else is looked for on, which a request may do so often; all of them for nothing more.
+/// The clusters that something else is looked for by, which a request may do so often; nothing when that is all of them.
 pub(super) async fn passing(
     scope: &AccountScope,
     filter: Option<ClusterFilter>,
-) -> Result<store::ClusterFilter, ApiError> {
-    let Some(filter) = filter else { return Ok(store::ClusterFilter::default()) };
+) -> Result<Option<Vec<ClusterId>>, ApiError> {
+    let Some(filter) = filter else { return Ok(None) };
     scope.take(Costly::Searches, 1)?;
-    filter.check(scope).await
+    Ok(scope.store.few_clusters(&filter.check(scope).await?).await?)
 }
 
 impl ClusterFilter {
@@ -388,11 +393,11 @@ pub(super) struct Totals {
 #[ComplexObject]
 impl Totals {
     /// What they used over their whole lives, and what that cost; null, with an error, where they are more than 10,000. It
-    /// goes by the hours they told of, so it may be a report behind the other sums.
+    /// goes by the hours they told of, so it may be a report behind the other sums. One query may ask for five of these.
     async fn usage(&self) -> Alone<Usage> {
         let Aggregates { scope, filter } = &self.of;
         let usage = async {
-            scope.take(Costly::Searches, 1)?;
+            scope.take(Costly::Searches, SUM_OF_HOURS)?;
             let days = scope.store.usage_by_day(filter).await?;
             Ok(Usage::of_days(scope, days))
         };

@@ -60,7 +60,7 @@ pub(super) async fn set_cluster_notes(
     let text = text.trim();
     if text.chars().count() > MAX_TEXT {
         let message = "must have at most 10,000 characters";
-        let error = UserError::new("text", UserErrorCode::OutOfRange, message);
+        let error = UserError::new("text", UserErrorCode::Invalid, message);
         return ClusterPayload::refused(scope, cluster, error).await;
     }
     let row = scope.store.set_cluster_notes(cluster, text.to_owned(), user, scope.now.into()).await?;

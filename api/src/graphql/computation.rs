@@ -11,7 +11,7 @@ use super::{
     cluster::Cluster,
     code::CodeFrame,
     connection::{Connection, Listed, PageArguments, connect},
-    error::ApiError,
+    error::{Alone, ApiError},
     error_occurrence::ErrorOccurrence,
     id::GlobalId,
     in_place::{Items, Placed, in_place, in_place_members},
@@ -84,11 +84,11 @@ impl Computation {
     }
 
     /// Sums over its task groups, as Dask's own `Computation` has them. A group that other computations use, too, counts all
-    /// of its tasks.
-    async fn totals(&self) -> Result<Placed<ComputationTotals>, ApiError> {
+    /// of its tasks. Null, with an error, where they cannot be summed.
+    async fn totals(&self) -> Alone<Placed<ComputationTotals>> {
         let key = TotalsOf((self.row.cluster_id, self.row.id));
-        let totals = self.scope.loader.load_one(key).await?.unwrap_or_default();
-        Ok(Placed(totals.into()))
+        let totals = self.scope.loader.load_one(key).await.map_err(ApiError::from);
+        Some(totals.map(|totals| Placed(totals.unwrap_or_default().into())))
     }
 
     /// The spans its task groups belong to, as far as they were reported.

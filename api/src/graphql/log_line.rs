@@ -129,7 +129,7 @@ pub(super) async fn logs(
         None => None,
     };
     let sources = sources.map(|sources| sources.into_iter().map(Source::from).collect());
-    let parent = LogParent { cluster, filter: LogFilter { at, levels, sources, worker, processes: None } };
+    let parent = LogParent { cluster, at, filter: LogFilter { levels, sources, worker, processes: None } };
     let sort = LogSort::OldestFirst;
     let Some(words) = words.filter(|words| !words.is_empty()) else {
         return connect(scope, parent, sort, page, LogLine::new).await;

@@ -20,9 +20,9 @@ pub(super) struct UserError {
 /// What can be wrong with what a user entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum UserErrorCode {
-    /// It has not the form that it needs.
+    /// It has not the form that it needs, or is too short or too long a text.
     Invalid,
-    /// It is too small or too large, too short or too long, or a time that has passed.
+    /// It is too small or too large, or a time that has passed.
     OutOfRange,
     /// It is needed, with what else was entered.
     Missing,

@@ -1,6 +1,6 @@
 //! What lists over all clusters of an account have in common.
 
-use entity::{AccountOwned, cluster};
+use entity::{AccountOwned, cluster, ids::ClusterId};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait, Select,
     sea_query::{Alias, Expr, ExprTrait, Func, Query},
@@ -31,6 +31,9 @@ pub(super) fn unsaid((from, to): TimeRange, descending: bool, request: &PageRequ
     )
 }
 
+/// Clusters that something is looked for by at the most.
+const MAX_FEW: u64 = 500;
+
 impl AccountStore {
     /// The rows with a time in a range.
     pub(super) fn during<E: AccountOwned>(&self, time: E::Column, (from, to): TimeRange) -> Select<E> {
@@ -54,6 +57,25 @@ impl AccountStore {
         let of_row = id.eq(Expr::col(cluster.as_column_ref()));
         let passing = self.filtered_clusters(filter).select_only().column(cluster::Column::Id).filter(of_row);
         Some(Expr::exists(passing.into_query()))
+    }
+
+    /// The clusters that a filter passes, for what is looked for by them one by one; nothing when all do.
+    ///
+    /// # Errors
+    /// When the database does not answer, and [`StoreError::TooMuch`] when they are more than 500.
+    #[tracing::instrument(name = "store.cluster.few", skip_all)]
+    pub async fn few_clusters(&self, filter: &ClusterFilter) -> Result<Option<Vec<ClusterId>>, StoreError> {
+        if *filter == ClusterFilter::default() {
+            return Ok(None);
+        }
+        let passing = self.filtered_clusters(filter).select_only().column(cluster::Column::Id);
+        let found: Vec<ClusterId> = passing.limit(MAX_FEW + 1).into_tuple().all(&self.reads()).await?;
+        if found.len() as u64 > MAX_FEW {
+            return Err(StoreError::TooMuch(
+                "more than 500 clusters pass 'clusters': narrow it, or leave it out for all of the account",
+            ));
+        }
+        Ok(Some(found))
     }
 
     /// The clusters that pass a filter and are known to have been there at a time, by their own clocks.

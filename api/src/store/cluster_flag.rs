@@ -14,7 +14,6 @@ use sea_orm::{
 };
 
 use super::{
-    cluster_filter::ClusterFilter,
     error::StoreError,
     flag_mute,
     identity::SystemStore,
@@ -83,10 +82,10 @@ impl FlagFilter {
 }
 
 /// Which flags of an account.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountFlags {
-    /// Of which clusters.
-    pub clusters: ClusterFilter,
+    /// Of these clusters, if they are named.
+    pub clusters: Option<Vec<ClusterId>>,
     /// Which of their flags.
     pub filter: FlagFilter,
     /// Only what is not muted at this time; also what is muted if there is none.
@@ -199,7 +198,7 @@ impl AccountStore {
     fn flags(&self, AccountFlags { clusters, filter, unmuted_at }: &AccountFlags) -> Select<Entity> {
         let condition = filter
             .condition()
-            .add_option(self.of_clusters(clusters, Column::ClusterId))
+            .add_option(clusters.as_ref().map(|clusters| Column::ClusterId.is_in(clusters.iter().copied())))
             .add_option(unmuted_at.map(|now| flag_mute::muted(now).not()));
         self.select::<Entity>().filter(condition)
     }

@@ -139,9 +139,6 @@ struct TotalsRow {
     totals: ComputationTotals,
 }
 
-/// Computations whose task groups are summed in one statement at the most.
-const MAX_SUMMED: usize = 500;
-
 /// Which computations of an account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccountComputations {
@@ -196,32 +193,33 @@ impl AccountStore {
         ids: &[(ClusterId, ComputationId)],
     ) -> Result<HashMap<(ClusterId, ComputationId), ComputationTotals>, StoreError> {
         use task_group::Column as Group;
-        let mut found = HashMap::new();
-        for ids in ids.chunks(MAX_SUMMED) {
-            let of_these = ids.iter().fold(Condition::any(), |any, (cluster, computation)| {
-                any.add(
-                    link::Column::ClusterId.eq(*cluster).and(link::Column::ComputationId.eq(*computation)),
-                )
-            });
-            let mut select = self
-                .select::<task_group::Entity>()
-                .select_only()
-                .columns([link::Column::ClusterId, link::Column::ComputationId])
-                .join(JoinType::InnerJoin, used_by())
-                .filter(link::Column::AccountId.eq(self.account_id()))
-                .filter(of_these)
-                .group_by(link::Column::ClusterId)
-                .group_by(link::Column::ComputationId);
-            for column in WHOLE {
-                select = select.expr_as(sum_of((task_group::Entity, column)), column.as_str());
-            }
-            for column in [Group::ComputeSeconds, Group::TransferSeconds] {
-                select = select.expr_as(column.sum(), column.as_str());
-            }
-            let rows: Vec<TotalsRow> = select.into_model().all(&self.reads()).await?;
-            found.extend(rows.into_iter().map(|row| ((row.cluster_id, row.computation_id), row.totals)));
+        // By cluster, and with all clusters beside it: SQLite would read every link of the account for an OR of pairs.
+        let mut by_cluster: BTreeMap<ClusterId, Vec<ComputationId>> = BTreeMap::new();
+        for (cluster, computation) in ids {
+            by_cluster.entry(*cluster).or_default().push(*computation);
         }
-        Ok(found)
+        let of_these = by_cluster.iter().fold(Condition::any(), |any, (cluster, computations)| {
+            let one = link::Column::ComputationId.is_in(computations.iter().copied());
+            any.add(link::Column::ClusterId.eq(*cluster).and(one))
+        });
+        let mut select = self
+            .select::<task_group::Entity>()
+            .select_only()
+            .columns([link::Column::ClusterId, link::Column::ComputationId])
+            .join(JoinType::InnerJoin, used_by())
+            .filter(link::Column::AccountId.eq(self.account_id()))
+            .filter(link::Column::ClusterId.is_in(by_cluster.keys().copied()))
+            .filter(of_these)
+            .group_by(link::Column::ClusterId)
+            .group_by(link::Column::ComputationId);
+        for column in WHOLE {
+            select = select.expr_as(sum_of((task_group::Entity, column)), column.as_str());
+        }
+        for column in [Group::ComputeSeconds, Group::TransferSeconds] {
+            select = select.expr_as(column.sum(), column.as_str());
+        }
+        let rows: Vec<TotalsRow> = select.into_model().all(&self.reads()).await?;
+        Ok(rows.into_iter().map(|row| ((row.cluster_id, row.computation_id), row.totals)).collect())
     }
 
     /// The same page of the computations of each cluster, in the order of `clusters`.

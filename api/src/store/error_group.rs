@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use entity::{
-    Timestamp, cluster,
+    Timestamp,
     error_group::{Column, Entity, Model, Origin, Status},
     error_occurrence,
-    ids::ErrorGroupId,
+    ids::{ClusterId, ErrorGroupId},
 };
 use sea_orm::{
     ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
@@ -15,7 +15,6 @@ use sea_orm::{
 
 use super::{
     account_list::{TimeRange, unsaid},
-    cluster_filter::ClusterFilter,
     error::StoreError,
     error_status,
     page::{Key, KeyPart, Page, PageRequest, Sort},
@@ -65,10 +64,10 @@ impl Sort for ErrorGroupSort {
 }
 
 /// Which groups of errors are wanted.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorGroupFilter {
-    /// With an error on one of these clusters.
-    pub clusters: ClusterFilter,
+    /// With an error on one of these clusters, if they are named.
+    pub clusters: Option<Vec<ClusterId>>,
     /// Whose failures.
     pub origin: Option<Origin>,
     /// Of one of these classes of exceptions.
@@ -118,25 +117,21 @@ impl AccountStore {
         let ErrorGroupFilter { clusters, origin, types, seen_in: _, statuses } = filter;
         let is_one = |types: &Vec<String>| Column::ExceptionType.is_in(types.iter().map(String::as_str));
         Condition::all()
-            .add_option(self.happened_on(clusters))
+            .add_option(clusters.as_ref().map(|clusters| self.happened_on(clusters)))
             .add_option(origin.map(|origin| Column::Origin.eq(origin)))
             .add_option(types.as_ref().map(is_one))
             .add_option(statuses.as_deref().map(error_status::is_one))
     }
 
-    /// Whether an error of a group happened on a cluster that passes a filter; nothing to ask when all do. By the errors of
-    /// these clusters, since a group may have any number on others.
-    fn happened_on(&self, clusters: &ClusterFilter) -> Option<Expr> {
-        if *clusters == ClusterFilter::default() {
-            return None;
-        }
-        let passing = self.filtered_clusters(clusters).select_only().column(cluster::Column::Id);
+    /// Whether an error of a group happened on one of these clusters: by their errors, since a group may have any number on
+    /// others.
+    fn happened_on(&self, clusters: &[ClusterId]) -> Expr {
         let groups = self
             .select::<error_occurrence::Entity>()
             .select_only()
             .column(error_occurrence::Column::GroupId)
-            .filter(error_occurrence::Column::ClusterId.in_subquery(passing.into_query()));
-        Some(Column::Id.in_subquery(groups.into_query()))
+            .filter(error_occurrence::Column::ClusterId.is_in(clusters.iter().copied()));
+        Column::Id.in_subquery(groups.into_query())
     }
 
     /// The groups that exist among `ids`, in no particular order.

@@ -92,11 +92,7 @@ pub struct EventParent {
 
 impl EventParent {
     fn condition(&self) -> Condition {
-        let (from, to) = self.at;
-        published_under(self.topics.as_deref())
-            .add(Column::ClusterId.eq(self.cluster))
-            .add_option(from.map(|from| Column::OccurredAt.gte(from)))
-            .add_option(to.map(|to| Column::OccurredAt.lt(to)))
+        published_under(self.topics.as_deref()).add(Column::ClusterId.eq(self.cluster))
     }
 }
 
@@ -209,7 +205,10 @@ impl AccountStore {
         sort: EventSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |parent: &EventParent| self.select::<Entity>().filter(parent.condition());
+        let of = |parent: &EventParent| {
+            let select = self.during(Column::OccurredAt, unsaid(parent.at, sort.descending(), request));
+            select.filter(parent.condition())
+        };
         page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
     }
 
@@ -241,7 +240,7 @@ impl AccountStore {
         for ((at, topics), parents) in alike {
             let any = parents.iter().fold(Condition::any(), |any, parent| any.add(parent.condition()));
             let rows: Vec<(ClusterId, i64)> = self
-                .select::<Entity>()
+                .during::<Entity>(Column::OccurredAt, at)
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")

@@ -6,7 +6,7 @@ use entity::{
     ids::{ClusterId, KeyTime, LogLineId, WorkerId},
     log_line::{Column, Entity, Model, Source},
 };
-use sea_orm::{ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect};
+use sea_orm::{ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect, Select};
 
 use super::{
     account_list::{TimeRange, unsaid},
@@ -93,6 +93,8 @@ impl Sort for LogSort {
 pub struct LogParent {
     /// Of which cluster.
     pub cluster: ClusterId,
+    /// Written when.
+    pub at: TimeRange,
     /// Of which of its lines.
     pub filter: LogFilter,
 }
@@ -100,8 +102,6 @@ pub struct LogParent {
 /// What is wanted of a log; nothing said means everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LogFilter {
-    /// Written when.
-    pub at: TimeRange,
     /// Of one of these levels.
     pub levels: Option<Vec<String>>,
     /// Of one of these kinds of process.
@@ -148,10 +148,8 @@ impl LogParent {
 
 impl LogFilter {
     fn condition(&self) -> Condition {
-        let Self { at: (from, to), levels, sources, worker, processes } = self;
-        let mut all = Condition::all()
-            .add_option(from.map(|from| Column::LoggedAt.gte(from)))
-            .add_option(to.map(|to| Column::LoggedAt.lt(to)));
+        let Self { levels, sources, worker, processes } = self;
+        let mut all = Condition::all();
         if let Some(levels) = levels {
             all = all.add(Column::Level.is_in(levels.iter().map(String::as_str)));
         }
@@ -177,7 +175,7 @@ impl AccountStore {
         sort: LogSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |parent: &LogParent| self.select::<Entity>().filter(parent.condition());
+        let of = |parent: &LogParent| self.log_lines(parent, sort, request);
         page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
     }
 
@@ -224,6 +222,12 @@ impl AccountStore {
         }
     }
 
+    /// The lines of a parent, for a page of them.
+    fn log_lines(&self, parent: &LogParent, sort: LogSort, request: &PageRequest) -> Select<Entity> {
+        let select = self.during(Column::LoggedAt, unsaid(parent.at, sort.descending(), request));
+        select.filter(parent.condition())
+    }
+
     /// How many log lines each parent has; parents without any are missing.
     ///
     /// # Errors
@@ -231,15 +235,15 @@ impl AccountStore {
     #[tracing::instrument(name = "store.log_line.counts", skip_all)]
     pub async fn log_counts(&self, parents: &[LogParent]) -> Result<HashMap<LogParent, i64>, StoreError> {
         // One statement for all clusters whose logs are asked for in the same way.
-        let mut alike: HashMap<&LogFilter, Vec<&LogParent>> = HashMap::new();
+        let mut alike: HashMap<_, Vec<&LogParent>> = HashMap::new();
         for parent in parents {
-            alike.entry(&parent.filter).or_default().push(parent);
+            alike.entry((parent.at, &parent.filter)).or_default().push(parent);
         }
         let mut counts = HashMap::new();
-        for (filter, parents) in alike {
+        for ((at, filter), parents) in alike {
             let any = parents.iter().fold(Condition::any(), |any, parent| any.add(parent.condition()));
             let rows: Vec<(ClusterId, i64)> = self
-                .select::<Entity>()
+                .during::<Entity>(Column::LoggedAt, at)
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
@@ -248,7 +252,7 @@ impl AccountStore {
                 .into_tuple()
                 .all(&self.reads())
                 .await?;
-            let parent = |cluster| LogParent { cluster, filter: filter.clone() };
+            let parent = |cluster| LogParent { cluster, at, filter: filter.clone() };
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
         }
         Ok(counts)
@@ -267,7 +271,7 @@ impl AccountStore {
         sort: LogSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let select = self.select::<Entity>().filter(parent.condition());
+        let select = self.log_lines(parent, sort, request);
         let lines = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
         let page = page::fetch(&self.reads(), select, sort, &lines).await?;
         Ok(self.with_words(page, words, request))
@@ -348,6 +352,7 @@ impl AccountStore {
     ) -> Result<HashMap<WorkerId, Vec<Model>>, StoreError> {
         let of = |worker: &WorkerId| LogParent {
             cluster,
+            at: (None, None),
             filter: LogFilter { worker: Some(*worker), ..LogFilter::default() },
         };
         let parents: Vec<LogParent> = workers.iter().map(of).collect();

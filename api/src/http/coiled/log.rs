@@ -140,8 +140,11 @@ pub(super) async fn of_cluster(asked: Asked) -> Result<Response, Problem> {
                     Some(Processes { scheduler: numbers.contains(&cluster.id.0), workers })
                 }
             };
-            let parent =
-                LogParent { cluster: cluster.id, filter: LogFilter { processes, ..LogFilter::default() } };
+            let parent = LogParent {
+                cluster: cluster.id,
+                at: (None, None),
+                filter: LogFilter { processes, ..LogFilter::default() },
+            };
             let lines =
                 asked.store.log_extract(&parent, (from, to), words.as_deref()).await.map_err(bounded)?;
             let row = |line: Model| {
@@ -192,8 +195,11 @@ pub(super) async fn of_instance(asked: Asked) -> Result<Response, Problem> {
                 return Err(missing());
             }
             let processes = worker.is_none().then(|| Processes { scheduler: true, workers: Vec::new() });
-            let parent =
-                LogParent { cluster, filter: LogFilter { worker, processes, ..LogFilter::default() } };
+            let parent = LogParent {
+                cluster,
+                at: (None, None),
+                filter: LogFilter { worker, processes, ..LogFilter::default() },
+            };
             let last = PageRequest::from(End::Last, MAX_LINES);
             let pages = asked.store.log_pages(&[parent], LogSort::OldestFirst, &last).await?;
             let lines = pages.into_iter().flat_map(|page| page.rows).map(|(_, line)| {
