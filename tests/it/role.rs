@@ -102,15 +102,18 @@ const LISTS: [&str; 6] = ["members", "tokens", "invitations", "auditLog", "alert
 /// What everybody in the account may read.
 const READERS: [u16; 6] = [200, 200, 200, 200, 200, 401];
 
+/// What is for owners and admins alone.
+const DECIDERS: [u16; 6] = [200, 200, 403, 403, 403, 401];
+
 /// Routes, what is sent there, and the status for an owner, an admin, a member, a viewer, a guest and somebody without a
 /// token. Those that the description of the routes does not have are at the end.
 const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Sent::Nothing, [404, 404, 404, 404, 404, 401]),
     ("GET /api/v1/api-tokens/", Sent::Nothing, READERS),
-    ("GET /api/v1/export/alert-deliveries", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
-    ("GET /api/v1/export/alert-rules", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
+    ("GET /api/v1/export/alert-deliveries", Sent::Nothing, DECIDERS),
+    ("GET /api/v1/export/alert-rules", Sent::Nothing, DECIDERS),
     ("GET /api/v1/export/alerts", Sent::Nothing, READERS),
-    ("GET /api/v1/export/audit-log", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
+    ("GET /api/v1/export/audit-log", Sent::Nothing, DECIDERS),
     ("GET /api/v1/export/clusters", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/clients", Sent::Nothing, READERS),
     ("GET /api/v1/export/clusters/{id}/computations", Sent::Nothing, READERS),
@@ -134,14 +137,14 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("GET /api/v1/export/events", Sent::Nothing, READERS),
     ("GET /api/v1/export/flags", Sent::Nothing, READERS),
     ("GET /api/v1/export/functions", Sent::Nothing, READERS),
-    ("GET /api/v1/export/invitations", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
+    ("GET /api/v1/export/invitations", Sent::Nothing, DECIDERS),
     ("GET /api/v1/export/logs", Sent::Nothing, READERS),
-    ("GET /api/v1/export/members", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
+    ("GET /api/v1/export/members", Sent::Nothing, DECIDERS),
     ("GET /api/v1/export/performance-reports", Sent::Nothing, READERS),
     ("GET /api/v1/export/spans", Sent::Nothing, READERS),
     ("GET /api/v1/export/spans/{id}/children", Sent::Nothing, READERS),
     ("GET /api/v1/export/spans/{id}/task-groups", Sent::Nothing, READERS),
-    ("GET /api/v1/export/tokens", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
+    ("GET /api/v1/export/tokens", Sent::Nothing, DECIDERS),
     // It wants to be told by what.
     ("GET /api/v1/export/usage-table", Sent::Nothing, [400, 400, 400, 400, 400, 401]),
     // Of browsers that are signed in, which none of them is.
@@ -167,7 +170,7 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
         [200, 200, 200, 200, 200, 401],
     ),
     // What the `coiled` client asks.
-    ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Sent::Nothing, [200, 200, 403, 403, 403, 401]),
+    ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Sent::Nothing, DECIDERS),
     ("GET /api/v1/health", Sent::Nothing, [200; 6]),
     ("GET /api/v1/users/me/", Sent::Nothing, READERS),
     ("GET /api/v1/{workspace}/billing-events/", Sent::Nothing, READERS),

@@ -16,7 +16,7 @@ use super::{
     id::GlobalId,
     in_place::{Items, Placed, in_place, in_place_members},
     json::names,
-    loaders::TotalsOf,
+    loaders::ComputationTotalsOf,
     scalar::BigInt,
     scope::AccountScope,
     span::Span,
@@ -86,7 +86,7 @@ impl Computation {
     /// Sums over its task groups, as Dask's own `Computation` has them. A group that other computations use, too, counts all
     /// of its tasks. Null, with an error, where they cannot be summed.
     async fn totals(&self) -> Alone<Placed<ComputationTotals>> {
-        let key = TotalsOf((self.row.cluster_id, self.row.id));
+        let key = ComputationTotalsOf((self.row.cluster_id, self.row.id));
         let totals = self.scope.loader.load_one(key).await.map_err(ApiError::from);
         Some(totals.map(|totals| Placed(totals.unwrap_or_default().into())))
     }

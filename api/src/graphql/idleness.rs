@@ -284,19 +284,18 @@ pub(super) async fn keep_alive(
     seconds: i32,
 ) -> Result<ClusterPayload, ApiError> {
     let seconds = i64::from(seconds);
-    let refused = |row: Model, error: UserError| ClusterPayload {
-        cluster: Cluster::new(scope, row),
-        user_errors: vec![error],
-    };
     if !(0..=MAX_KEPT_SECONDS).contains(&seconds) {
-        let row = scope.loader.load_one(cluster).await?.ok_or(ApiError::NotFound("cluster"))?;
         let message = format!("must be from 0 to {MAX_KEPT_SECONDS} seconds");
-        return Ok(refused(row, UserError::new("seconds", UserErrorCode::OutOfRange, message)));
+        let error = UserError::new("seconds", UserErrorCode::OutOfRange, message);
+        return ClusterPayload::refused(scope, cluster, error).await;
     }
     let until = scope.now + chrono::TimeDelta::seconds(seconds);
     match scope.store.keep_cluster(cluster, user, scope.now.into(), stored(until)).await? {
         Kept::Until(row) => Ok(ClusterPayload::done(scope, *row)),
-        Kept::Closed(row) => Ok(refused(*row, UserError::new("cluster", UserErrorCode::Ended, "has closed"))),
+        Kept::Closed(row) => Ok(ClusterPayload {
+            cluster: Cluster::new(scope, *row),
+            user_errors: vec![UserError::new("cluster", UserErrorCode::Ended, "has closed")],
+        }),
         Kept::Missing => Err(ApiError::NotFound("cluster")),
     }
 }

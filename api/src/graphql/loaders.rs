@@ -119,16 +119,22 @@ impl Loader<(ClusterId, ComputationId)> for Reader {
 
 /// The key of what the task groups of a computation come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TotalsOf(pub(super) (ClusterId, ComputationId));
+pub(super) struct ComputationTotalsOf(pub(super) (ClusterId, ComputationId));
 
-impl Loader<TotalsOf> for Reader {
+impl Loader<ComputationTotalsOf> for Reader {
     type Value = ComputationTotals;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[TotalsOf]) -> Result<HashMap<TotalsOf, ComputationTotals>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[ComputationTotalsOf],
+    ) -> Result<HashMap<ComputationTotalsOf, ComputationTotals>, Self::Error> {
         let computations: Vec<_> = keys.iter().map(|key| key.0).collect();
         let found = self.0.computation_totals(&computations).await?;
-        Ok(found.into_iter().map(|(computation, totals)| (TotalsOf(computation), totals)).collect())
+        Ok(found
+            .into_iter()
+            .map(|(computation, totals)| (ComputationTotalsOf(computation), totals))
+            .collect())
     }
 }
 

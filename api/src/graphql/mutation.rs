@@ -13,7 +13,7 @@ use super::{
     alert_delivery::{self, TestAlertRulePayload},
     alert_rule::{self, AlertRuleInput, AlertRulePayload, DeleteAlertRulePayload},
     api_token::{self, CreateTokenInput, CreateTokenPayload, RevokeTokenPayload},
-    cluster::DesiredState,
+    cluster::{Cluster, DesiredState},
     cluster_note::set_cluster_notes,
     cluster_tag::{ClusterPayload, Tag, set_cluster_tags},
     cost::CostRateInput,
@@ -369,10 +369,7 @@ fn actor(context: &Context<'_>) -> UserId {
 
 /// The cluster an identifier of this account names; those of another account name nothing.
 fn cluster_of(scope: &AccountScope, id: &ID) -> Result<ClusterId, ApiError> {
-    match GlobalId::parse(id) {
-        Some(GlobalId::Cluster(account, id)) if account == scope.account.id => Ok(id),
-        _ => Err(ApiError::NotFound("cluster")),
-    }
+    Cluster::identified(scope, "cluster", id).map_err(|_| ApiError::NotFound("cluster"))
 }
 
 /// The outcome of a change of rates.

@@ -189,15 +189,14 @@ impl AccountStore {
     pub async fn log_extract(
         &self,
         parent: &LogParent,
-        at: TimeRange,
         words: Option<&str>,
     ) -> Result<Vec<Model>, StoreError> {
         let (sort, words) = (LogSort::OldestFirst, words.map(str::to_lowercase));
         let mut request = PageRequest::from(End::First, LINES_PER_STATEMENT);
         let (mut found, mut further, mut read) = (Vec::<Model>::new(), 0, 0);
         loop {
-            let select = self.during(Column::LoggedAt, unsaid(at, sort.descending(), &request));
-            let page = page::fetch(&self.reads(), select.filter(parent.condition()), sort, &request).await?;
+            let select = self.log_lines(parent, sort, &request);
+            let page = page::fetch(&self.reads(), select, sort, &request).await?;
             read += page.rows.len();
             let (has_next, last) = (page.has_next, page.rows.last().map(|(key, _)| key.clone()));
             for (_, row) in page.rows {
@@ -206,7 +205,7 @@ impl AccountStore {
                     return Ok(found);
                 }
                 if words.as_ref().is_none_or(|words| self.log_contains(&row, words)) {
-                    further += usize::from(at.0 != Some(row.logged_at.0));
+                    further += usize::from(parent.at.0 != Some(row.logged_at.0));
                     found.push(row);
                 }
             }

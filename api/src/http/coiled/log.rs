@@ -142,11 +142,10 @@ pub(super) async fn of_cluster(asked: Asked) -> Result<Response, Problem> {
             };
             let parent = LogParent {
                 cluster: cluster.id,
-                at: (None, None),
+                at: (from, to),
                 filter: LogFilter { processes, ..LogFilter::default() },
             };
-            let lines =
-                asked.store.log_extract(&parent, (from, to), words.as_deref()).await.map_err(bounded)?;
+            let lines = asked.store.log_extract(&parent, words.as_deref()).await.map_err(bounded)?;
             let row = |line: Model| {
                 let worker = line.worker_id.map(instance_number);
                 let is_scheduler = line.source == Source::Scheduler;
