@@ -146,6 +146,7 @@ impl ClusterFilter {
             lasting_ms: None,
             has_errors: None,
             cost: None,
+            flagged: None,
             ..self.clone()
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use harness::{ReportBuilder, TestApp, code, code_frame, span};
+use harness::{ReportBuilder, TestApp, code, code_frame, sample, span};
 use serde_json::{Value, json};
 
 use super::{Watching, cursor, refusal};
@@ -123,6 +123,29 @@ async fn a_filter_and_identifiers_choose_clusters() {
     ada.reported(&report("one", 3, 3).build()).await;
     until(&mut one, "one", 3, true).await;
     assert!(two.is_quiet().await);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_cluster_whose_flag_ends_is_sent_once_more() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let report = |sequence: i64, tasks, used| {
+        let metrics = json!({ "memory_process_bytes": used, "memory_limit_bytes": 100 });
+        let at = |back: i64| sample(None, (sequence - 15 * back) * 1_000, metrics.clone());
+        report("one", sequence, tasks).with("/samples", (0..5).map(at).collect::<Vec<_>>()).build()
+    };
+    let flagged = json!({ "account": "ada", "filter": { "flags": ["MEMORY_PRESSURE"] } });
+    let mut watching = Watching::begin(&app, &ada, "clusters", CLUSTERS, flagged).await;
+    ada.reported(&report(100, 1, 90)).await;
+    app.run_jobs().await;
+    until(&mut watching, "one", 1, true).await;
+    ada.reported(&report(300, 2, 60)).await;
+    until(&mut watching, "one", 2, true).await;
+    app.run_jobs().await;
+    until(&mut watching, "one", 2, false).await;
+    ada.reported(&report(400, 3, 60)).await;
+    assert!(watching.is_quiet().await, "it has been told");
     app.stop().await;
 }
 

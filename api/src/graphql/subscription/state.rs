@@ -113,7 +113,7 @@ impl ClusterChange {
     }
 
     /// Whether the cluster passes the filter now. It is sent without, too, where what changes by itself is what it does not
-    /// pass any more: its state, times, errors or cost.
+    /// pass any more: its state, times, errors, cost or flags.
     async fn matches(&self) -> bool {
         self.matches
     }
