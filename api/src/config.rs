@@ -577,6 +577,8 @@ pub struct Patience {
     pub answer: Duration,
     /// Over saying who they are, once a socket is open.
     pub greeting: Duration,
+    /// Over saying goodbye on a socket that ends.
+    pub farewell: Duration,
     /// Between signs of life, where answers last. Proxies end what is silent for half a minute or a minute.
     pub heartbeat: Duration,
 }
@@ -589,6 +591,7 @@ impl Default for Patience {
             idle: Duration::from_secs(75),
             answer: Duration::from_secs(30),
             greeting: Duration::from_secs(5),
+            farewell: Duration::from_secs(8),
             heartbeat: Duration::from_secs(10),
         }
     }

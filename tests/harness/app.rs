@@ -80,7 +80,8 @@ impl TestApp {
             public_url: None,
             redis: None,
             session_life: SessionLife { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
-            patience: Patience::default(),
+            // Whoever stops a server has mostly heard enough of it, and answers no goodbye.
+            patience: Patience { farewell: Duration::from_millis(500), ..Patience::default() },
             jwt: None,
             oidc: None,
             alerts: AlertConfig::default(),

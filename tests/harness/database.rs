@@ -2,9 +2,13 @@
 //! `GALVO_TEST_DATABASE_URL` names. If that has Citus to offer (`GALVO_TEST_CITUS_URL` in `make test`), each database is
 //! a distributed one, whose only machine that server is.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use galvo::store::{Store, StoreUrl};
@@ -14,6 +18,9 @@ use tokio::sync::OnceCell;
 
 /// Where PostgreSQL is, when the suite runs on it.
 const VARIABLE: &str = "GALVO_TEST_DATABASE_URL";
+
+/// What a file of SQLite is called.
+const FILE_NAME: &str = "galvo.db";
 
 /// A migrated, empty database.
 pub struct Database {
@@ -25,16 +32,20 @@ pub struct Database {
 impl Database {
     /// A migrated, empty database.
     pub async fn migrated() -> Self {
+        static FILE: OnceCell<Vec<u8>> = OnceCell::const_new();
         static TEMPLATE: OnceCell<String> = OnceCell::const_new();
-        if let Ok(server) = std::env::var(VARIABLE)
-            && !is_citus(&server).await
-        {
-            let template = TEMPLATE.get_or_init(|| migrated_template(&server)).await;
-            return Self { url: create(&server, Some(template)).await, directory: None };
+        let Ok(server) = std::env::var(VARIABLE) else {
+            let database = Self::empty().await;
+            fs::write(database.path(), FILE.get_or_init(migrated_file).await).unwrap();
+            return database;
+        };
+        if is_citus(&server).await {
+            let database = Self::empty().await;
+            Store::migrate(&database.store_url()).await.unwrap();
+            return database;
         }
-        let database = Self::empty().await;
-        Store::migrate(&database.store_url()).await.unwrap();
-        database
+        let template = TEMPLATE.get_or_init(|| migrated_template(&server)).await;
+        Self { url: create(&server, Some(template)).await, directory: None }
     }
 
     /// A database without any table.
@@ -43,8 +54,13 @@ impl Database {
             return Self { url: create(&server, None).await, directory: None };
         }
         let directory = tempfile::tempdir().unwrap();
-        let url = format!("sqlite://{}?mode=rwc", directory.path().join("galvo.db").display());
+        let url = format!("sqlite://{}?mode=rwc", directory.path().join(FILE_NAME).display());
         Self { url, directory: Some(Arc::new(directory)) }
+    }
+
+    /// Where SQLite has it.
+    fn path(&self) -> PathBuf {
+        self.directory.as_ref().expect("it is SQLite's").path().join(FILE_NAME)
     }
 
     /// The same database once more.
@@ -100,6 +116,18 @@ impl Outage {
     pub async fn end(self) {
         self.connection.execute_unprepared(&self.end).await.unwrap();
     }
+}
+
+/// All bytes of a migrated, empty file of SQLite.
+async fn migrated_file() -> Vec<u8> {
+    let database = Database::empty().await;
+    Store::migrate(&database.store_url()).await.unwrap();
+    // Where changes may still lie beside the file, a copy is whole.
+    let copy = database.path().with_extension("copy");
+    let connection = database.connection().await;
+    connection.execute_unprepared(&format!("VACUUM INTO '{}'", copy.display())).await.unwrap();
+    connection.close().await.unwrap();
+    fs::read(copy).unwrap()
 }
 
 async fn migrated_template(server: &str) -> String {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use galvo::config::Patience;
 use harness::{Heard, TestApp};
 use serde_json::json;
 use tokio::{
@@ -121,7 +122,7 @@ async fn a_socket_is_one_of_the_connections_there_may_be() {
 
 #[tokio::test]
 async fn a_server_that_stops_says_so_at_once() {
-    let app = TestApp::start().await;
+    let app = TestApp::start_with(|serve| serve.patience = Patience::default()).await;
     let ada = app.account("ada").await;
     let (mut greeted, mut silent) = (app.socket_of(&ada).await, app.socket().await);
     let mut deaf = raw_socket(&app).await;

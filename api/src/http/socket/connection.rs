@@ -100,7 +100,7 @@ impl Client {
             () = draining.begun() => Close::GoingAway,
         };
         // Whoever takes nothing any more is not waited for.
-        let _ = timeout(patience.head, end(socket, close)).await;
+        let _ = timeout(patience.farewell, end(socket, close)).await;
     }
 
     async fn converse(self, socket: &mut Socket, dialect: Dialect) -> Close {
