@@ -9,15 +9,21 @@ if [[ -z ${GALVO_TEST_DATABASE_URL:-} || -z ${GALVO_TEST_REDIS_URL:-} ]]; then
 fi
 clean_up_at_exit
 
+# They come over the network while the compiler computes.
+# shellcheck disable=SC2016  # expanded by the inner shell
+background packages bash -euc '
+  source scripts/lib.sh
+  scripts/python-envs.sh >"$0"
+  for directory in tests/graphql-js tests/live-js tests/oidc; do node_packages "$directory"; done
+' "$workdir/exports"
+packages=$!
 say "building the workspace"
 cargo build --workspace --all-targets
 export GALVO_BIN=$target_dir/debug/galvo
-
-exports=$(scripts/python-envs.sh)
-eval "$exports"
-node_packages tests/graphql-js
-node_packages tests/live-js
-node_packages tests/oidc
+say "waiting for the environments of Python and Node.js"
+wait "$packages"
+# shellcheck disable=SC1091  # made by scripts/python-envs.sh
+source "$workdir/exports"
 
 passed_total=0 failed_total=0
 
@@ -90,9 +96,16 @@ told() {
 # that PostgreSQL takes here.
 threads=$((4 * $(nproc)))
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((threads < 24 ? threads : 24))}
+# They, too, wait more than they compute, and need no more of all this than an interpreter.
+for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_NEWEST" "$GALVO_TEST_PYTHON_OTHER"; do
+  beside "Python tests, $("$python" -c 'import distributed, sys
+print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \
+    "$python" -m pytest --color=no -rs python/tests
+done
 step "Rust tests, on SQLite" \
   runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast
 step "integration tests, on PostgreSQL" runner cargo test --package galvo-tests --no-fail-fast
+catch_up
 if [[ -n ${GALVO_TEST_CITUS_URL:-} ]]; then
   step "integration tests, on Citus" \
     runner env GALVO_TEST_DATABASE_URL="$GALVO_TEST_CITUS_URL" cargo test --package galvo-tests --no-fail-fast
@@ -104,13 +117,7 @@ step "subscriptions with published clients, Node.js $(node --version)" \
 step "signing in with an OpenID provider, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/oidc/*.test.js
 step "the image, of the debug build" scripts/image.sh "$GALVO_BIN"
-for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_NEWEST" "$GALVO_TEST_PYTHON_OTHER"; do
-  beside "Python tests, $("$python" -c 'import distributed, sys
-print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \
-    "$python" -m pytest --color=no -rs python/tests
-done
-catch_up
-# Most of their time is spent waiting for intervals to pass; each worker has a server of its own.
+# Each worker has a server of its own. More of them keep two processors no busier.
 step "end-to-end tests with real Dask" \
   runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -n "$(($(nproc) + 1))" --dist loadfile tests/dask
 command -v redis-server >/dev/null || install_packages redis-server
