@@ -249,6 +249,17 @@ async fn a_long_history_costs_what_a_short_one_does() {
     let computations = of_account("computations", "state startedAt");
     let errors = of_account("errors", "at worker");
     let spans = of_account("spans", "tag enqueuedAt");
+    // Of ten clusters each, at once.
+    let of_clusters = |list: &str, fields: &str| {
+        of_account("clusters", &format!("{list}(first: 1) {{ nodes {{ row: __typename {fields} }} }}"))
+    };
+    let runs =
+        of_clusters("computations", "totals { tasks } taskGroups { totalCount } errors { totalCount }");
+    let failures = of_clusters("errors", "computation { row: id } taskGroup { row: id }");
+    let steps = of_clusters(
+        "spans",
+        "totals { tasks } children { totalCount } taskGroups { totalCount } fineMetrics(unit: \"seconds\") { total }",
+    );
     // Besides the rows that are returned, in reading order: those that are summed up or joined for them.
     let operations = [
         // The token and the page.
@@ -266,6 +277,13 @@ async fn a_long_history_costs_what_a_short_one_does() {
         ("computations", computations.as_str(), 2, 10, 0),
         ("errors", errors.as_str(), 2, 10, 0),
         ("spans", spans.as_str(), 2, 10, 0),
+        // The token, two pages, the sums, and each list with its count; links and task groups, 15 of each computation, are read
+        // for the list, the count and the sums, and errors for the list and the count.
+        ("clusters with computations", runs.as_str(), 8, 20, 10 * (3 * 30 + 2)),
+        // The token, two pages, and what the errors are of.
+        ("clusters with errors", failures.as_str(), 5, 40, 0),
+        // The token, two pages, the span with what is below it, level by level, the sums, each list with its count, and metrics.
+        ("clusters with spans", steps.as_str(), 11, 20, 0),
         // The token, the cluster and the packed rows of ten spans.
         ("fine metrics", fine_metrics.as_str(), 3, 2, 10),
     ];

@@ -1,9 +1,12 @@
 //! How the databases find a page: by a range of the index, whatever its depth.
 
-use std::{cell::RefCell, sync::Once};
+use std::{cell::RefCell, collections::BTreeSet, sync::Once};
 
 use entity::ids::ClusterId;
-use harness::{Member, ReportBuilder, TestApp, error, event, log_line, sample, span, usage, worker};
+use harness::{
+    Member, ReportBuilder, TestApp, computation, error, event, log_line, sample, span, task_group, usage,
+    worker,
+};
 use reqwest::Method;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseBackend, EntityTrait,
@@ -411,6 +414,65 @@ async fn what_is_read_by_time_is_a_range_of_an_index() {
             assert!(postgres.iter().all(|part| plan.contains(part)), "{postgres:?}\n{statement}\n{plan}");
             assert!(cursor.is_none() || !plan.contains("Sort"), "{statement}\n{plan}");
         }
+    }
+    app.stop().await;
+}
+
+/// Each in its own cluster, which no index has if it is one of several alternatives.
+#[tokio::test]
+async fn what_is_asked_of_many_clusters_is_looked_up_in_each() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for cluster in 0..3_u32 {
+        let report = ReportBuilder::new(&format!("Scheduler-{cluster}"), 1)
+            .with("/computations", json!([computation(1, &[11]), computation(2, &[12])]))
+            .with("/task_groups", json!([task_group(11, "load", 1), task_group(12, "sum", 1)]))
+            .with("/errors", json!([error(1, 11, 1), error(2, 12, 2)]))
+            .with(
+                "/spans",
+                json!([span(50, None, &["etl"], 1.0, None), span(51, Some(50), &["etl", "a"], 1.0, None)]),
+            )
+            .with("/workers", json!([worker(1)]))
+            .with("/events", json!([event(1, "mine", 1)]))
+            .with("/logs", json!([log_line(1, "line")]));
+        ada.reported(&report.build()).await;
+    }
+    let query = "{ viewer { account { clusters { nodes {
+        logs { totalCount } events { totalCount } errors { totalCount nodes { computation { id } taskGroup { id } } }
+        computations { nodes { totals { tasks } taskGroups { totalCount } errors { totalCount } } }
+        spans { nodes { totals { tasks } children { totalCount } taskGroups { totalCount } } } } } } } }";
+    let (answer, statements) = statements_of(ada.query(query, json!({}))).await;
+    let clusters = answer["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap();
+    for cluster in clusters {
+        assert_eq!(cluster["spans"]["nodes"][0]["children"]["totalCount"], 1);
+        for computation in cluster["computations"]["nodes"].as_array().unwrap() {
+            let counts = ["taskGroups", "errors"].map(|list| computation[list]["totalCount"].as_i64());
+            assert_eq!((counts, &computation["totals"]["tasks"]), ([Some(1), Some(1)], &json!(1)));
+        }
+    }
+    // How many rows PostgreSQL reads is counted where there is a history.
+    if app.database.url().starts_with("sqlite") {
+        let tables = [
+            "computation_task_groups",
+            "computations",
+            "error_occurrences",
+            "events",
+            "log_lines",
+            "spans",
+            "task_groups",
+        ];
+        let mut found = BTreeSet::new();
+        for statement in &statements {
+            let plan = plan_of(&app, statement).await;
+            for line in plan.lines() {
+                let Some(table) = tables.iter().find(|table| line.contains(&format!(" {table} "))) else {
+                    continue;
+                };
+                assert!(line.contains(" (account_id=? AND cluster_id=?"), "{statement}\n{plan}");
+                found.insert(*table);
+            }
+        }
+        assert_eq!(Vec::from_iter(found), tables);
     }
     app.stop().await;
 }

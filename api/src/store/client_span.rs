@@ -7,7 +7,7 @@ use entity::{
     ids::{ClusterId, SpanId},
 };
 
-use super::{error::StoreError, scoped::AccountStore, span::one_of, upsert::first_wins};
+use super::{error::StoreError, one_of::one_of, scoped::AccountStore, upsert::first_wins};
 use sea_orm::QueryFilter;
 
 impl AccountStore {

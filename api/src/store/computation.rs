@@ -12,7 +12,6 @@ use entity::{
 };
 use sea_orm::{
     ColumnTrait, Condition, FromQueryResult, IdenStatic, JoinType, PaginatorTrait, QueryFilter, QuerySelect,
-    sea_query::{Expr, ExprTrait},
 };
 
 use super::{
@@ -21,6 +20,7 @@ use super::{
     cluster_filter::ClusterFilter,
     code_snippet::stacks,
     error::StoreError,
+    one_of::one_of,
     page::{self, End, Key, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
     search::search,
@@ -193,23 +193,13 @@ impl AccountStore {
         ids: &[(ClusterId, ComputationId)],
     ) -> Result<HashMap<(ClusterId, ComputationId), ComputationTotals>, StoreError> {
         use task_group::Column as Group;
-        // By cluster, and with all clusters beside it: SQLite would read every link of the account for an OR of pairs.
-        let mut by_cluster: BTreeMap<ClusterId, Vec<ComputationId>> = BTreeMap::new();
-        for (cluster, computation) in ids {
-            by_cluster.entry(*cluster).or_default().push(*computation);
-        }
-        let of_these = by_cluster.iter().fold(Condition::any(), |any, (cluster, computations)| {
-            let one = link::Column::ComputationId.is_in(computations.iter().copied());
-            any.add(link::Column::ClusterId.eq(*cluster).and(one))
-        });
         let mut select = self
             .select::<task_group::Entity>()
             .select_only()
             .columns([link::Column::ClusterId, link::Column::ComputationId])
             .join(JoinType::InnerJoin, used_by())
             .filter(link::Column::AccountId.eq(self.account_id()))
-            .filter(link::Column::ClusterId.is_in(by_cluster.keys().copied()))
-            .filter(of_these)
+            .filter(one_of(link::Column::ClusterId, link::Column::ComputationId, ids))
             .group_by(link::Column::ClusterId)
             .group_by(link::Column::ComputationId);
         for column in WHOLE {
@@ -330,9 +320,8 @@ impl AccountStore {
         &self,
         ids: &[(ClusterId, ComputationId)],
     ) -> Result<Vec<Model>, StoreError> {
-        let one_of =
-            Expr::tuple([Column::ClusterId.into_expr(), Column::Id.into_expr()]).in_tuples(ids.to_vec());
-        Ok(self.select::<Entity>().filter(one_of).all(&self.reads()).await?)
+        let these = one_of(Column::ClusterId, Column::Id, ids);
+        Ok(self.select::<Entity>().filter(these).all(&self.reads()).await?)
     }
 
     /// Computations that arrived, as new ones or changed, in that order.

@@ -9,9 +9,9 @@ use entity::{
     list::Packages,
     worker,
 };
-use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect, sea_query::ExprTrait};
+use sea_orm::{ColumnTrait, QueryFilter, QuerySelect};
 
-use super::{error::StoreError, scoped::AccountStore, upsert::first_wins};
+use super::{error::StoreError, one_of::one_of, scoped::AccountStore, upsert::first_wins};
 use crate::domain::{bounded::Text, environment::Role, report::EnvironmentReport};
 
 /// How many processes of one role ran on one environment.
@@ -35,18 +35,8 @@ impl AccountStore {
         &self,
         ids: &[(ClusterId, EnvironmentId)],
     ) -> Result<Vec<Model>, StoreError> {
-        let mut by_cluster: BTreeMap<ClusterId, Vec<EnvironmentId>> = BTreeMap::new();
-        for (cluster, id) in ids {
-            by_cluster.entry(*cluster).or_default().push(*id);
-        }
-        let one_of = by_cluster.into_iter().fold(Condition::any(), |any, (cluster, ids)| {
-            any.add(Column::ClusterId.eq(cluster).and(Column::Id.is_in(ids)))
-        });
-        // Which clusters and which identifiers, beside the pairs: SQLite finds alternatives in no index.
-        let select =
-            self.select::<Entity>().filter(Column::ClusterId.is_in(ids.iter().map(|(cluster, _)| *cluster)));
-        let select = select.filter(Column::Id.is_in(ids.iter().map(|(_, id)| *id)));
-        Ok(select.filter(one_of).all(&self.reads()).await?)
+        let these = one_of(Column::ClusterId, Column::Id, ids);
+        Ok(self.select::<Entity>().filter(these).all(&self.reads()).await?)
     }
 
     /// What the workers and clients of each cluster ran on; clusters without any are missing.

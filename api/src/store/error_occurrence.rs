@@ -18,6 +18,7 @@ use super::{
     arrival::Arrivals,
     cluster_filter::ClusterFilter,
     error::StoreError,
+    one_of::one_of,
     page::{self, Extent, Key, KeyPart, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
     sealed::RowName,
@@ -99,13 +100,6 @@ pub enum ErrorParent {
 }
 
 impl ErrorParent {
-    fn of(row: (ClusterId, Option<ComputationId>)) -> Self {
-        match row {
-            (cluster, Some(computation)) => Self::Computation(cluster, computation),
-            (cluster, None) => Self::Cluster(cluster),
-        }
-    }
-
     fn condition(self) -> Condition {
         match self {
             Self::Cluster(cluster) => Condition::all().add(Column::ClusterId.eq(cluster)),
@@ -253,46 +247,47 @@ impl AccountStore {
         parents: &[ErrorParent],
     ) -> Result<HashMap<ErrorParent, i64>, StoreError> {
         let mut counts = HashMap::new();
-        let group = |parent: &ErrorParent| match parent {
-            ErrorParent::Group(group) => Some(*group),
-            ErrorParent::Cluster(_) | ErrorParent::Computation(..) => None,
-        };
-        let groups: Vec<ErrorGroupId> = parents.iter().filter_map(group).collect();
+        let (mut groups, mut clusters, mut computations) = (Vec::new(), Vec::new(), Vec::new());
+        for parent in parents {
+            match parent {
+                ErrorParent::Group(group) => groups.push(*group),
+                ErrorParent::Cluster(cluster) => clusters.push(*cluster),
+                ErrorParent::Computation(cluster, computation) => computations.push((*cluster, *computation)),
+            }
+        }
         if !groups.is_empty() {
             let counted = self.error_group_counts(&groups).await?.into_iter();
             counts.extend(counted.map(|(group, counts)| (ErrorParent::Group(group), counts.occurrences)));
         }
-        let others = parents.iter().filter(|parent| group(parent).is_none());
-        let (clusters, computations): (Vec<ErrorParent>, Vec<ErrorParent>) =
-            others.partition(|parent| matches!(parent, ErrorParent::Cluster(_)));
         if !clusters.is_empty() {
             let rows: Vec<(ClusterId, i64)> = self
                 .select::<Entity>()
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
-                .filter(any_of(&clusters))
+                .filter(Column::ClusterId.is_in(clusters))
                 .group_by(Column::ClusterId)
                 .into_tuple()
                 .all(&self.reads())
                 .await?;
-            counts.extend(rows.into_iter().map(|(cluster, count)| (ErrorParent::of((cluster, None)), count)));
+            counts.extend(rows.into_iter().map(|(cluster, count)| (ErrorParent::Cluster(cluster), count)));
         }
         if !computations.is_empty() {
-            let rows: Vec<(ClusterId, Option<ComputationId>, i64)> = self
+            let rows: Vec<(ClusterId, ComputationId, i64)> = self
                 .select::<Entity>()
                 .select_only()
                 .column(Column::ClusterId)
                 .column(Column::ComputationId)
                 .column_as(Column::Id.count(), "count")
-                .filter(any_of(&computations))
+                .filter(one_of(Column::ClusterId, Column::ComputationId, &computations))
                 .group_by(Column::ClusterId)
                 .group_by(Column::ComputationId)
                 .into_tuple()
                 .all(&self.reads())
                 .await?;
-            counts
-                .extend(rows.into_iter().map(|(cluster, of, count)| (ErrorParent::of((cluster, of)), count)));
+            counts.extend(rows.into_iter().map(|(cluster, computation, count)| {
+                (ErrorParent::Computation(cluster, computation), count)
+            }));
         }
         Ok(counts)
     }
@@ -418,8 +413,4 @@ struct KindRow {
     exception_type: Option<String>,
     count: i64,
     of_origin: i64,
-}
-
-fn any_of(parents: &[ErrorParent]) -> Condition {
-    parents.iter().fold(Condition::any(), |any, parent| any.add(parent.condition()))
 }

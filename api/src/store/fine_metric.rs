@@ -9,7 +9,7 @@ use entity::{
 use sea_orm::{ColumnTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use uuid::Uuid;
 
-use super::{error::StoreError, scoped::AccountStore, span::one_of, upsert::newest_wins};
+use super::{error::StoreError, one_of::one_of, scoped::AccountStore, upsert::newest_wins};
 use crate::{
     blocking::blocking,
     compression::plain_length,

@@ -240,13 +240,13 @@ impl AccountStore {
         }
         let mut counts = HashMap::new();
         for ((at, filter), parents) in alike {
-            let any = parents.iter().fold(Condition::any(), |any, parent| any.add(parent.condition()));
             let rows: Vec<(ClusterId, i64)> = self
                 .during::<Entity>(Column::LoggedAt, at)
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
-                .filter(any)
+                .filter(Column::ClusterId.is_in(parents.iter().map(|parent| parent.cluster)))
+                .filter(filter.condition())
                 .group_by(Column::ClusterId)
                 .into_tuple()
                 .all(&self.reads())

@@ -48,6 +48,7 @@ mod life_cycle;
 mod log_line;
 mod member;
 mod newcomer;
+mod one_of;
 pub mod page;
 pub mod partition;
 mod password;

@@ -19,6 +19,7 @@ use super::{
     cluster_filter::ClusterFilter,
     code_snippet::stacks,
     error::StoreError,
+    one_of::one_of,
     page::{self, Key, Page, PageRequest, Sort},
     scoped::AccountStore,
     search::search,
@@ -452,15 +453,4 @@ fn subtrees(
         Spans::new(found.into_iter().filter_map(|id| known.get(&(root.0, id)).copied()))
     };
     roots.iter().map(|root| (*root, subtree(root))).collect()
-}
-
-/// The rows whose cluster and span are among `ids`.
-pub(super) fn one_of<C: ColumnTrait>(cluster: C, span: C, ids: &[(ClusterId, SpanId)]) -> Condition {
-    let mut by_cluster: BTreeMap<ClusterId, Vec<SpanId>> = BTreeMap::new();
-    for (cluster, id) in ids {
-        by_cluster.entry(*cluster).or_default().push(*id);
-    }
-    by_cluster
-        .into_iter()
-        .fold(Condition::any(), |any, (of, ids)| any.add(cluster.eq(of).and(span.is_in(ids))))
 }

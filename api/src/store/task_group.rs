@@ -8,16 +8,13 @@ use entity::{
     list::{Names, TaskGroupIds},
     task_group::{Column, Entity, Model},
 };
-use sea_orm::{
-    ColumnTrait, Condition, EntityTrait, JoinType, QueryFilter, QuerySelect, RelationDef, Select,
-    sea_query::ExprTrait,
-};
+use sea_orm::{ColumnTrait, EntityTrait, JoinType, QueryFilter, QuerySelect, RelationDef, Select};
 
 use super::{
     error::StoreError,
+    one_of::one_of,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
-    span::one_of,
     upsert::newest_wins,
 };
 use crate::domain::{
@@ -132,11 +129,13 @@ impl AccountStore {
             counts
                 .extend(rows.into_iter().map(|(cluster, count)| (TaskGroupParent::Cluster(cluster), count)));
         }
-        let computations = parents.iter().fold(Condition::any(), |any, parent| match parent {
-            TaskGroupParent::Cluster(_) | TaskGroupParent::Span(..) => any,
-            TaskGroupParent::Computation(cluster, computation) => any
-                .add(link::Column::ClusterId.eq(*cluster).and(link::Column::ComputationId.eq(*computation))),
-        });
+        let computations: Vec<(ClusterId, ComputationId)> = parents
+            .iter()
+            .filter_map(|parent| match parent {
+                TaskGroupParent::Computation(cluster, computation) => Some((*cluster, *computation)),
+                TaskGroupParent::Cluster(_) | TaskGroupParent::Span(..) => None,
+            })
+            .collect();
         if !computations.is_empty() {
             // Counted over the join, so that a link whose task group never arrived does not count.
             let rows: Vec<(ClusterId, ComputationId, i64)> = self
@@ -147,7 +146,7 @@ impl AccountStore {
                 .column_as(Column::Id.count(), "count")
                 .join(JoinType::InnerJoin, used_by())
                 .filter(link::Column::AccountId.eq(self.account_id()))
-                .filter(computations)
+                .filter(one_of(link::Column::ClusterId, link::Column::ComputationId, &computations))
                 .group_by(link::Column::ClusterId)
                 .group_by(link::Column::ComputationId)
                 .into_tuple()
@@ -192,14 +191,8 @@ impl AccountStore {
         &self,
         ids: &[(ClusterId, TaskGroupId)],
     ) -> Result<Vec<Model>, StoreError> {
-        let mut by_cluster: BTreeMap<ClusterId, Vec<TaskGroupId>> = BTreeMap::new();
-        for (cluster, id) in ids {
-            by_cluster.entry(*cluster).or_default().push(*id);
-        }
-        let one_of = by_cluster.into_iter().fold(Condition::any(), |any, (cluster, ids)| {
-            any.add(Column::ClusterId.eq(cluster).and(Column::Id.is_in(ids)))
-        });
-        Ok(self.select::<Entity>().filter(one_of).all(&self.reads()).await?)
+        let these = one_of(Column::ClusterId, Column::Id, ids);
+        Ok(self.select::<Entity>().filter(these).all(&self.reads()).await?)
     }
 
     /// Writes what a report says of task groups.

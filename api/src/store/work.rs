@@ -17,7 +17,7 @@ use sea_orm::{ColumnTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, Sele
 
 use super::{
     account_list::TimeRange, cluster_filter::ClusterFilter, error::StoreError, fine_metric::NO_SPAN,
-    scoped::AccountStore, span::one_of,
+    one_of::one_of, scoped::AccountStore,
 };
 use crate::{
     blocking::blocking,

@@ -7,10 +7,11 @@ use entity::{
     list::Names,
     worker::{Column, End as WorkerEnd, Entity, Model},
 };
-use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect, sea_query::ExprTrait};
+use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect};
 
 use super::{
     error::StoreError,
+    one_of::one_of,
     page::{self, End, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     upsert::newest_wins,
@@ -142,18 +143,8 @@ impl AccountStore {
     /// When the database does not answer.
     #[tracing::instrument(name = "store.worker.by_id", skip_all)]
     pub async fn workers_by_id(&self, ids: &[(ClusterId, WorkerId)]) -> Result<Vec<Model>, StoreError> {
-        let mut by_cluster: BTreeMap<ClusterId, Vec<WorkerId>> = BTreeMap::new();
-        for (cluster, id) in ids {
-            by_cluster.entry(*cluster).or_default().push(*id);
-        }
-        let one_of = by_cluster.into_iter().fold(Condition::any(), |any, (cluster, ids)| {
-            any.add(Column::ClusterId.eq(cluster).and(Column::Id.is_in(ids)))
-        });
-        // Which clusters and which identifiers, beside the pairs: SQLite finds alternatives in no index.
-        let select =
-            self.select::<Entity>().filter(Column::ClusterId.is_in(ids.iter().map(|(cluster, _)| *cluster)));
-        let select = select.filter(Column::Id.is_in(ids.iter().map(|(_, id)| *id)));
-        Ok(select.filter(one_of).all(&self.reads()).await?)
+        let these = one_of(Column::ClusterId, Column::Id, ids);
+        Ok(self.select::<Entity>().filter(these).all(&self.reads()).await?)
     }
 
     /// Writes what a report says of workers.
