@@ -432,7 +432,6 @@ async fn what_is_asked_of_many_clusters_is_looked_up_in_each() {
                 "/spans",
                 json!([span(50, None, &["etl"], 1.0, None), span(51, Some(50), &["etl", "a"], 1.0, None)]),
             )
-            .with("/workers", json!([worker(1)]))
             .with("/events", json!([event(1, "mine", 1)]))
             .with("/logs", json!([log_line(1, "line")]));
         ada.reported(&report.build()).await;
@@ -443,6 +442,7 @@ async fn what_is_asked_of_many_clusters_is_looked_up_in_each() {
         spans { nodes { totals { tasks } children { totalCount } taskGroups { totalCount } } } } } } } }";
     let (answer, statements) = statements_of(ada.query(query, json!({}))).await;
     let clusters = answer["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap();
+    assert_eq!(clusters.len(), 3);
     for cluster in clusters {
         assert_eq!(cluster["spans"]["nodes"][0]["children"]["totalCount"], 1);
         for computation in cluster["computations"]["nodes"].as_array().unwrap() {

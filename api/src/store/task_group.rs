@@ -107,14 +107,17 @@ impl AccountStore {
         &self,
         parents: &[TaskGroupParent],
     ) -> Result<HashMap<TaskGroupParent, i64>, StoreError> {
+        let (mut clusters, mut computations, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+        for parent in parents {
+            match parent {
+                TaskGroupParent::Cluster(cluster) => clusters.push(*cluster),
+                TaskGroupParent::Computation(cluster, computation) => {
+                    computations.push((*cluster, *computation));
+                }
+                TaskGroupParent::Span(cluster, span) => spans.push((*cluster, *span)),
+            }
+        }
         let mut counts = HashMap::new();
-        let clusters: Vec<ClusterId> = parents
-            .iter()
-            .filter_map(|parent| match parent {
-                TaskGroupParent::Cluster(cluster) => Some(*cluster),
-                TaskGroupParent::Computation(..) | TaskGroupParent::Span(..) => None,
-            })
-            .collect();
         if !clusters.is_empty() {
             let rows: Vec<(ClusterId, i64)> = self
                 .select::<Entity>()
@@ -129,13 +132,6 @@ impl AccountStore {
             counts
                 .extend(rows.into_iter().map(|(cluster, count)| (TaskGroupParent::Cluster(cluster), count)));
         }
-        let computations: Vec<(ClusterId, ComputationId)> = parents
-            .iter()
-            .filter_map(|parent| match parent {
-                TaskGroupParent::Computation(cluster, computation) => Some((*cluster, *computation)),
-                TaskGroupParent::Cluster(_) | TaskGroupParent::Span(..) => None,
-            })
-            .collect();
         if !computations.is_empty() {
             // Counted over the join, so that a link whose task group never arrived does not count.
             let rows: Vec<(ClusterId, ComputationId, i64)> = self
@@ -156,13 +152,6 @@ impl AccountStore {
                 (TaskGroupParent::Computation(cluster, computation), count)
             }));
         }
-        let spans: Vec<(ClusterId, SpanId)> = parents
-            .iter()
-            .filter_map(|parent| match parent {
-                TaskGroupParent::Span(cluster, span) => Some((*cluster, *span)),
-                TaskGroupParent::Cluster(_) | TaskGroupParent::Computation(..) => None,
-            })
-            .collect();
         if !spans.is_empty() {
             let rows: Vec<(ClusterId, SpanId, i64)> = self
                 .select::<Entity>()
