@@ -12,7 +12,8 @@ use sea_orm::{
 
 use super::{
     error::StoreError,
-    page::{self, End, PageRequest, Sort},
+    lists,
+    page::{End, PageRequest, Sort},
     scoped::AccountStore,
 };
 use crate::{
@@ -140,7 +141,7 @@ impl AccountStore {
             |of: &Arrivals| self.select::<S::Entity>().filter(arrived(of, columns)).filter(condition.clone());
         let request = PageRequest::from(End::First, limit);
         let pages =
-            page::fetch_each(&self.reads(), arrivals.iter().map(of).collect(), sort, &request).await?;
+            lists::fetch_each(&self.reads(), arrivals.iter().map(of).collect(), sort, &request).await?;
         let mut rows: Vec<_> = pages.into_iter().flat_map(|page| page.rows).collect();
         rows.sort_by(|(a, _), (b, _)| a.cmp(b));
         rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));

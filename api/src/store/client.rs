@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::{
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    lists,
+    page::{Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     upsert::newest_wins,
 };
@@ -61,7 +62,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
-        page::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
+        lists::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
     }
 
     /// How many clients each cluster has; clusters without any are missing.

@@ -17,6 +17,7 @@ use super::{
     error::StoreError,
     flag_mute,
     identity::SystemStore,
+    lists,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     upsert::replace,
@@ -218,7 +219,7 @@ impl AccountStore {
             let select = self.select::<Entity>().filter(Column::ClusterId.eq(parent.cluster));
             select.filter(parent.filter.condition())
         };
-        page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
     }
 
     /// How many flags each parent has; parents without any may be missing.

@@ -20,6 +20,7 @@ use super::{
     cluster_filter::ClusterFilter,
     code_snippet::stacks,
     error::StoreError,
+    lists,
     one_of::one_of,
     page::{self, End, Key, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
@@ -224,7 +225,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
-        page::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
+        lists::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
     }
 
     /// A slice of the computations of a cluster, those that started last first.
@@ -307,7 +308,7 @@ impl AccountStore {
         });
         let request = PageRequest::from(End::First, limit);
         let sort = ComputationSort::NewestFirst;
-        let pages = page::fetch_each(&self.reads(), selects.collect(), sort, &request).await?;
+        let pages = lists::fetch_each(&self.reads(), selects.collect(), sort, &request).await?;
         Ok(pages.into_iter().map(Page::into_rows).collect())
     }
 

@@ -18,6 +18,7 @@ use super::{
     arrival::Arrivals,
     cluster_filter::ClusterFilter,
     error::StoreError,
+    lists,
     one_of::one_of,
     page::{self, Extent, Key, KeyPart, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
@@ -234,7 +235,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &ErrorParent| self.select::<Entity>().filter(parent.condition());
-        page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
     }
 
     /// How many errors each parent has; parents without any are missing.

@@ -20,6 +20,7 @@ use super::{
     arrival::Arrivals,
     cluster_filter::ClusterFilter,
     error::StoreError,
+    lists,
     page::{self, Key, PLACE, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
     search::{ROWS_PER_SEARCH, Walk, in_order, numbered},
@@ -209,7 +210,7 @@ impl AccountStore {
             let select = self.during(Column::OccurredAt, unsaid(parent.at, sort.descending(), request));
             select.filter(parent.condition())
         };
-        page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
     }
 
     /// A slice of the events of a cluster, in the order in which they happened.

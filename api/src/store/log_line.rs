@@ -13,6 +13,7 @@ use super::{
     arrival::Arrivals,
     cluster_filter::ClusterFilter,
     error::StoreError,
+    lists,
     page::{self, End, Key, Page, PageRequest, Sort},
     scoped::AccountStore,
     sealed::RowName,
@@ -176,7 +177,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &LogParent| self.log_lines(parent, sort, request);
-        page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
     }
 
     /// The first lines of a cluster in a time that can be read and contain `words`, if there are any, in any case of letters:

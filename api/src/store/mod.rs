@@ -45,6 +45,7 @@ mod invitation;
 mod job_lock;
 mod key;
 mod life_cycle;
+mod lists;
 mod log_line;
 mod member;
 mod newcomer;

@@ -12,8 +12,8 @@ use entity::{
     },
 };
 use sea_orm::{
-    ConnectionTrait, DbBackend, DbErr, EntityTrait, IdenStatic, Order, QueryFilter, QueryOrder, QueryResult,
-    QuerySelect, QueryTrait, Select, Statement, Value,
+    ConnectionTrait, DbErr, EntityTrait, IdenStatic, Iterable, Order, QueryFilter, QueryOrder, QueryResult,
+    QuerySelect, QueryTrait, Select, Value,
     sea_query::{Alias, Expr, ExprTrait, Query, SelectStatement},
 };
 use serde::{Deserialize, Serialize};
@@ -278,14 +278,14 @@ pub(super) async fn fetch<S: Sort>(
 }
 
 /// What is read of each row.
-struct Part<E: EntityTrait> {
+pub(super) struct Part<E: EntityTrait> {
     /// Only these columns, if not all.
     columns: Option<&'static [E::Column]>,
-    read: fn(&QueryResult) -> Result<E::Model, DbErr>,
+    pub(super) read: fn(&QueryResult) -> Result<E::Model, DbErr>,
 }
 
 /// The part that an extent means. An order by what lists do not show takes all.
-fn part<S: Sort>(sort: S, extent: Extent) -> Part<S::Entity> {
+pub(super) fn part<S: Sort>(sort: S, extent: Extent) -> Part<S::Entity> {
     if extent == Extent::Listed
         && let Some(Listed { columns, read }) = <S::Entity as EntityTrait>::Model::LISTED
         && sort
@@ -300,6 +300,11 @@ fn part<S: Sort>(sort: S, extent: Extent) -> Part<S::Entity> {
 }
 
 impl<E: EntityTrait> Part<E> {
+    /// Its columns.
+    pub(super) fn columns(&self) -> Vec<E::Column> {
+        self.columns.map_or_else(|| E::Column::iter().collect(), <[_]>::to_vec)
+    }
+
     /// The statement that selects it.
     fn of(&self, select: Select<E>) -> Select<E> {
         match self.columns {
@@ -365,60 +370,6 @@ pub(super) async fn fetch_by<S: Sort>(
     Ok(into_page(rows, request))
 }
 
-/// Reads the same page of several lists in one statement; the answers stand in the order of `selects`.
-pub(super) async fn fetch_each<S: Sort>(
-    connection: &impl ConnectionTrait,
-    selects: Vec<Select<S::Entity>>,
-    sort: S,
-    request: &PageRequest,
-) -> Result<Vec<Page<<S::Entity as EntityTrait>::Model>>, StoreError> {
-    let mut lists: Vec<Vec<_>> = selects.iter().map(|_| Vec::new()).collect();
-    if selects.is_empty() {
-        return Ok(Vec::new());
-    }
-    let part = part(sort, request.extent);
-    let selects = selects.into_iter().map(|select| part.of(select)).collect();
-    let statement = union(connection.get_database_backend(), selects, sort, request);
-    for row in connection.query_all_raw(statement).await? {
-        let list: i64 = row.try_get("", LIST)?;
-        let model = (part.read)(&row)?;
-        if let Some(rows) = usize::try_from(list).ok().and_then(|list| lists.get_mut(list)) {
-            rows.push((sort.key(&model), model));
-        }
-    }
-    Ok(lists
-        .into_iter()
-        .map(|mut rows| {
-            // SQL promises an order for each arm, not for their union.
-            rows.sort_by(|(a, _), (b, _)| if ascending_rows(sort, request) { a.cmp(b) } else { b.cmp(a) });
-            into_page(rows, request)
-        })
-        .collect())
-}
-
-/// The column that tells which of several lists a row belongs to.
-const LIST: &str = "page_list";
-
-/// One arm per list, each limited by itself: `SELECT .. LIMIT n UNION ALL SELECT .. LIMIT n`, wrapped because
-/// SQLite allows a limit only at the end of a union.
-fn union<S: Sort>(
-    backend: DbBackend,
-    selects: Vec<Select<S::Entity>>,
-    sort: S,
-    request: &PageRequest,
-) -> Statement {
-    let mut text = Text::new(backend);
-    for (list, select) in selects.into_iter().enumerate() {
-        let mut inner = range(select, sort, request).into_query();
-        inner.expr_as(Expr::cust(format!("CAST({list} AS BIGINT)")), Alias::new(LIST));
-        text.words(if list == 0 { "SELECT * FROM (" } else { " UNION ALL SELECT * FROM (" });
-        text.select(&inner);
-        text.limit(request.limit + 1);
-        text.words(") AS page");
-    }
-    text.statement()
-}
-
 fn columns<S: Sort>(sort: S) -> impl Iterator<Item = Expr> {
     sort.columns().into_iter().map(|column| Expr::col((S::Entity::default(), column)))
 }
@@ -433,7 +384,7 @@ pub(super) fn window<S: Sort>(
 }
 
 /// The rows from where a page begins on, in the order of its statement.
-fn range<S: Sort>(select: Select<S::Entity>, sort: S, request: &PageRequest) -> Select<S::Entity> {
+pub(super) fn range<S: Sort>(select: Select<S::Entity>, sort: S, request: &PageRequest) -> Select<S::Entity> {
     let columns: Vec<Expr> = columns(sort).collect();
     range_of(select, &columns.clone(), columns, sort, request)
 }
@@ -467,7 +418,7 @@ pub(super) fn ascending_rows<S: Sort>(sort: S, request: &PageRequest) -> bool {
     sort.descending() != (request.end == End::First)
 }
 
-fn into_page<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest) -> Page<Row> {
+pub(super) fn into_page<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest) -> Page<Row> {
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     let more = rows.len() > limit;
     rows.truncate(limit);

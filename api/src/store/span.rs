@@ -19,8 +19,9 @@ use super::{
     cluster_filter::ClusterFilter,
     code_snippet::stacks,
     error::StoreError,
+    lists,
     one_of::one_of,
-    page::{self, Key, Page, PageRequest, Sort},
+    page::{Key, Page, PageRequest, Sort},
     scoped::AccountStore,
     search::search,
     span_tag::TagMatch,
@@ -134,7 +135,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let selects = parents.iter().map(|parent| self.spans_of(parent)).collect();
-        page::fetch_each(&self.reads(), selects, sort, request).await
+        lists::fetch_each(&self.reads(), selects, sort, request).await
     }
 
     fn spans_of(&self, parent: &SpanParent) -> Select<Entity> {

@@ -12,8 +12,9 @@ use sea_orm::{ColumnTrait, EntityTrait, JoinType, QueryFilter, QuerySelect, Rela
 
 use super::{
     error::StoreError,
+    lists,
     one_of::one_of,
-    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    page::{Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     upsert::newest_wins,
 };
@@ -77,7 +78,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &TaskGroupParent| self.task_groups_of(*parent);
-        page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
     }
 
     fn task_groups_of(&self, parent: TaskGroupParent) -> Select<Entity> {

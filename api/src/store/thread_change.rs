@@ -10,7 +10,8 @@ use sea_orm::{ColumnTrait, QueryFilter, QuerySelect};
 
 use super::{
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    lists,
+    page::{Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     upsert::first_wins,
 };
@@ -60,7 +61,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
-        page::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
+        lists::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
     }
 
     /// How many changes of its size each cluster saw; clusters without any are missing.

@@ -11,8 +11,9 @@ use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect};
 
 use super::{
     error::StoreError,
+    lists,
     one_of::one_of,
-    page::{self, End, Key, KeyPart, Page, PageRequest, Sort},
+    page::{End, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
     upsert::newest_wins,
 };
@@ -85,7 +86,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &WorkerParent| self.select::<Entity>().filter(parent.condition());
-        page::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
     }
 
     /// How many workers each parent has; parents without any may be missing.
@@ -133,7 +134,7 @@ impl AccountStore {
         };
         let request = PageRequest::from(End::Last, limit);
         let selects = clusters.iter().map(of).collect();
-        let pages = page::fetch_each(&self.reads(), selects, WorkerSort::OldestFirst, &request).await?;
+        let pages = lists::fetch_each(&self.reads(), selects, WorkerSort::OldestFirst, &request).await?;
         Ok(pages.into_iter().map(|page| page.into_rows().into_iter().rev().collect()).collect())
     }
 
