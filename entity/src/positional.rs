@@ -2,7 +2,10 @@
 
 use std::ops::RangeFrom;
 
-use sea_orm::{DbErr, EntityTrait, ModelTrait, QueryResult};
+use sea_orm::{
+    DbErr, EntityTrait, ModelTrait, QueryResult, TryGetable,
+    sqlx::{Row, ValueRef},
+};
 
 /// A row of a statement that selects all columns of its table, in their order. Looking for each column of each row by
 /// its name takes longer than anything else that is done to read a list.
@@ -33,6 +36,31 @@ pub struct Listed<Model: ModelTrait> {
     pub read: fn(&QueryResult) -> Result<Model, DbErr>,
 }
 
+/// A column that may be null. sea-orm makes an error with a text of each null before it says that there is nothing, and many rows have
+/// more nulls than values.
+pub(crate) fn nullable<T: TryGetable>(row: &QueryResult, column: usize) -> Result<Option<T>, DbErr> {
+    let is_null = if let Some(row) = row.try_as_pg_row() {
+        row.try_get_raw(column).is_ok_and(|value| value.is_null())
+    } else if let Some(row) = row.try_as_sqlite_row() {
+        row.try_get_raw(column).is_ok_and(|value| value.is_null())
+    } else {
+        false
+    };
+    if is_null { Ok(None) } else { row.try_get_by_index(column) }
+}
+
+/// Reads a column as what its field is.
+macro_rules! column {
+    ($row:ident, $column:ident, Option) => {
+        $crate::positional::nullable($row, $column)
+    };
+    ($row:ident, $column:ident, $other:ident) => {
+        $row.try_get_by_index($column)
+    };
+}
+
+pub(crate) use column;
+
 /// Makes a model [`Positional`], and says what lists show of it, with what stands for the rest.
 macro_rules! positional {
     (
@@ -50,6 +78,20 @@ macro_rules! positional {
             $($(#[$of_field])* pub $field: $outer $(<$inner>)?,)*
         }
 
+        /// Reads each field from a column.
+        struct Read;
+
+        impl Read {
+            $(
+                fn $field(
+                    row: &sea_orm::QueryResult,
+                    column: usize,
+                ) -> Result<$outer $(<$inner>)?, sea_orm::DbErr> {
+                    $crate::positional::column!(row, column, $outer)
+                }
+            )*
+        }
+
         impl $crate::positional::Positional for Model {
             fn next_of(
                 row: &sea_orm::QueryResult,
@@ -57,7 +99,7 @@ macro_rules! positional {
             ) -> Result<Self, sea_orm::DbErr> {
                 // The end is not reached.
                 let mut next = || columns.next().unwrap_or(usize::MAX);
-                Ok(Self { $($field: row.try_get_by_index(next())?,)* })
+                Ok(Self { $($field: Read::$field(row, next())?,)* })
             }
 
             $(
@@ -66,7 +108,7 @@ macro_rules! positional {
                     read: |row| {
                         let mut columns = 0..;
                         let mut next = || columns.next().unwrap_or(usize::MAX);
-                        Ok(Self { $($listed: row.try_get_by_index(next())?,)* $($other: $nothing,)* })
+                        Ok(Self { $($listed: Read::$listed(row, next())?,)* $($other: $nothing,)* })
                     },
                 });
             )?

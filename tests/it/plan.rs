@@ -4,8 +4,8 @@ use std::{cell::RefCell, collections::BTreeSet, sync::Once};
 
 use entity::ids::ClusterId;
 use harness::{
-    Member, ReportBuilder, TestApp, computation, error, event, log_line, sample, span, task_group, usage,
-    worker,
+    Member, ReportBuilder, STARTED_AT, TestApp, computation, error, event, log_line, sample, span,
+    task_group, usage, worker,
 };
 use reqwest::Method;
 use sea_orm::{
@@ -473,6 +473,51 @@ async fn what_is_asked_of_many_clusters_is_looked_up_in_each() {
             }
         }
         assert_eq!(Vec::from_iter(found), tables);
+    }
+    app.stop().await;
+}
+
+/// PostgreSQL makes one plan for lists that differ in values alone, as SQLite cannot.
+#[tokio::test]
+async fn lists_of_many_clusters_are_one_statement_whose_plan_does_not_grow() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    for cluster in 0..3_u32 {
+        let report = ReportBuilder::new(&format!("Scheduler-{cluster}"), 1)
+            .with("/workers", json!([worker(1), worker(2)]))
+            .with("/workers/0/name", format!("a-of-{cluster}"))
+            .with("/workers/1/name", format!("b-of-{cluster}"))
+            .with("/workers/1/ended_at", STARTED_AT + 9.0)
+            .with("/workers/1/end", "lost");
+        ada.reported(&report.build()).await;
+    }
+    let query = "{ viewer { account { clusters { nodes { schedulerId
+        all: workers { nodes { name } } here: workers(alive: true) { nodes { name } }
+        gone: workers(alive: false) { nodes { name } } } } } } }";
+    let (answer, statements) = statements_of(ada.query(query, json!({}))).await;
+    let mut clusters = answer["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap().clone();
+    // They started at the same moment.
+    clusters.sort_by_key(|cluster| cluster["schedulerId"].to_string());
+    let expected = [0, 1, 2].map(|cluster| {
+        let [a, b] = ["a", "b"].map(|name| json!({ "name": format!("{name}-of-{cluster}") }));
+        json!({
+            "schedulerId": format!("Scheduler-{cluster}"),
+            "all": { "nodes": [a, b] },
+            "here": { "nodes": [a] },
+            "gone": { "nodes": [b] },
+        })
+    });
+    assert_eq!(clusters, expected);
+    let of_workers: Vec<&String> = statements.iter().filter(|sql| sql.contains("FROM \"workers\"")).collect();
+    let [statement] = of_workers[..] else { panic!("{of_workers:?}") };
+    let arms = statement.matches("FROM \"workers\"").count();
+    if app.database.url().starts_with("sqlite") {
+        assert_eq!(arms, 9, "{statement}");
+    } else {
+        assert_eq!((arms, statement.matches(" LATERAL ").count()), (3, 3), "{statement}");
+        let plan = plan_of(&app, statement).await;
+        assert_eq!(plan.matches("Values Scan").count(), 3, "{plan}");
+        assert_eq!(plan.matches("Index Scan using").count(), 3, "{plan}");
     }
     app.stop().await;
 }

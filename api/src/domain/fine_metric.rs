@@ -71,8 +71,18 @@ pub(crate) fn pack(cells: &[FineMetricCell]) -> Vec<u8> {
 #[derive(Debug, Default)]
 pub struct Labels {
     known: HashSet<Arc<Label>>,
-    /// Those that were read last, in their order: most spans of a cluster have the same.
-    last: Vec<Arc<Label>>,
+    /// Those of the cells that were read last, in their order: most spans of a cluster have the same.
+    last: Vec<Written>,
+}
+
+/// What a value is of, and how that is written in front of the value.
+#[derive(Clone, Debug)]
+struct Written {
+    label: Arc<Label>,
+    /// Whether values of it belong to spans, if they came with one.
+    of_spans: bool,
+    /// `["execute","load","thread-cpu","seconds",`
+    text: Arc<[u8]>,
 }
 
 /// What was packed of one span, or of what belongs to none.
@@ -86,20 +96,45 @@ impl Labels {
     /// [`Unreadable`]
     pub fn read(&mut self, packed: &[u8], of_a_span: bool) -> Result<Cells, Unreadable> {
         let json = decompress(packed, MAX_JSON).ok_or(Unreadable::Damaged)?;
-        let cells: Vec<Cell<'_>> = serde_json::from_slice(&json).map_err(|_| Unreadable::Damaged)?;
-        let (mut read, mut labels) = (Vec::with_capacity(cells.len()), Vec::with_capacity(cells.len()));
+        let values = match self.values_of_the_last(&json) {
+            Some(values) => values,
+            None => self.parse(&json)?,
+        };
+        let of = |written: &Written| (Arc::clone(&written.label), of_a_span && written.of_spans);
+        let cells = self.last.iter().map(of).zip(values).collect();
+        if self.known.len() > MAX_LABELS { Err(Unreadable::TooMany) } else { Ok(Cells(cells)) }
+    }
+
+    /// The values of cells that differ from those that were read last in nothing else, which takes much less than to read
+    /// each word again.
+    fn values_of_the_last(&self, json: &[u8]) -> Option<Vec<f64>> {
+        let mut values = Vec::with_capacity(self.last.len());
+        let mut rest = json.strip_prefix(b"[")?;
+        for Written { text, .. } in &self.last {
+            if !values.is_empty() {
+                rest = rest.strip_prefix(b",")?;
+            }
+            rest = rest.strip_prefix(&**text)?;
+            let end = rest.iter().position(|byte| *byte == b']')?;
+            values.push(serde_json::from_slice(&rest[..end]).ok()?);
+            rest = &rest[end + 1..];
+        }
+        (rest == b"]").then_some(values)
+    }
+
+    /// Reads cells whose labels become those that were read last, and returns their values.
+    fn parse(&mut self, json: &[u8]) -> Result<Vec<f64>, Unreadable> {
+        let cells: Vec<Cell<'_>> = serde_json::from_slice(json).map_err(|_| Unreadable::Damaged)?;
+        let (mut values, mut labels) = (Vec::with_capacity(cells.len()), Vec::with_capacity(cells.len()));
         for (place, cell) in cells.into_iter().enumerate() {
-            let value = cell.4;
-            let label = match self.last.get(place) {
-                Some(label) if label.is_of(&cell) => Arc::clone(label),
-                _ => self.the_same(Label::of(cell)),
-            };
-            let attributable = of_a_span && !WITHOUT_SPAN.contains(&label.context.as_str());
-            labels.push(Arc::clone(&label));
-            read.push(((label, attributable), value));
+            values.push(cell.4);
+            labels.push(match self.last.get(place) {
+                Some(written) if written.label.is_of(&cell) => written.clone(),
+                _ => Written::new(self.the_same(Label::of(cell))),
+            });
         }
         self.last = labels;
-        if self.known.len() > MAX_LABELS { Err(Unreadable::TooMany) } else { Ok(Cells(read)) }
+        Ok(values)
     }
 
     fn the_same(&mut self, label: Label) -> Arc<Label> {
@@ -109,6 +144,18 @@ impl Labels {
         let label = Arc::new(label);
         self.known.insert(Arc::clone(&label));
         label
+    }
+}
+
+impl Written {
+    fn new(label: Arc<Label>) -> Self {
+        let words = (&label.context, &label.function, &label.activity, &label.unit);
+        let mut text = serde_json::to_vec(&words).expect("texts are always JSON");
+        if let Some(end) = text.last_mut() {
+            *end = b',';
+        }
+        let of_spans = !WITHOUT_SPAN.contains(&label.context.as_str());
+        Self { label, of_spans, text: text.into() }
     }
 }
 
@@ -309,6 +356,45 @@ mod tests {
         fetching.add(&labels.read(&none, false).expect("it was packed"));
         assert_eq!(labels.known.len(), 3, "each is held once");
         assert_eq!(fetching.execute_seconds(), Some(0.0));
+    }
+
+    #[test]
+    fn what_has_the_labels_of_the_last_is_read_as_if_it_were_the_first() {
+        let texts = [
+            r#"[["execute","a","thread-cpu","seconds",1.5],["execute","b","thread-cpu","seconds",0.1]]"#,
+            // Other values, one label more, one less, another one in the middle, and nothing.
+            r#"[["execute","a","thread-cpu","seconds",3],["execute","b","thread-cpu","seconds",1e-7]]"#,
+            r#"[["execute","a","thread-cpu","seconds",2],["execute","b","thread-cpu","seconds",4],["x","c","y","z",6]]"#,
+            r#"[["execute","a","thread-cpu","seconds",8]]"#,
+            r#"[["execute","a","thread-cpu","bytes",8],["execute","a]\"","thread-cpu","seconds",5]]"#,
+            r#"[["execute","a","thread-cpu","bytes",7],["execute","a]\"","thread-cpu","seconds",6]]"#,
+            "[]",
+            r#"[["execute",null,"thread-cpu","seconds",9]]"#,
+        ];
+        let mut labels = Labels::default();
+        let read = |labels: &mut Labels, text: &str| {
+            let cells = labels.read(&pack(&cells(text)), true).expect("it was packed");
+            cells.iter().map(|((label, of_a_span), value)| ((**label).clone(), *of_a_span, value)).collect()
+        };
+        for text in texts {
+            let expected: Vec<(Label, bool, f64)> = read(&mut Labels::default(), text);
+            assert_eq!(expected.len(), cells(text).len());
+            let first: Vec<_> = read(&mut labels, text);
+            let again: Vec<_> = read(&mut labels, text);
+            assert_eq!((&first, &again), (&expected, &expected), "{text}");
+        }
+        // What begins like the last and goes on as it must not.
+        read(&mut labels, texts[0]);
+        let plain = serde_json::to_string(&cells(texts[0])).expect("JSON");
+        for damaged in
+            [plain.replace("]]", "]"), plain.replace("]]", "],]"), plain.replace("0.1", "0.1,2"), plain + "x"]
+        {
+            assert_eq!(
+                labels.read(&compress(damaged.as_bytes()), true).err(),
+                Some(Unreadable::Damaged),
+                "{damaged}"
+            );
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use sea_orm::{
     ConnectionTrait, DbBackend, EntityTrait, QuerySelect, QueryTrait, Select, Statement, Value,
-    sea_query::SelectStatement,
+    sea_query::{PostgresQueryBuilder, SelectStatement},
 };
 
 use super::{
@@ -89,10 +89,10 @@ fn kinds<E: EntityTrait>(backend: DbBackend, selects: Vec<Select<E>>) -> Vec<Kin
             kinds.push(Kind { select, text: String::new(), lists: vec![(list, Vec::new())] });
             continue;
         }
-        let (text, values) = Text::of(backend, select.as_query()).into_parts();
+        let (text, values) = select.as_query().build(PostgresQueryBuilder);
         match kinds.iter_mut().find(|kind| kind.text == text) {
-            Some(kind) => kind.lists.push((list, values)),
-            None => kinds.push(Kind { select, text, lists: vec![(list, values)] }),
+            Some(kind) => kind.lists.push((list, values.0)),
+            None => kinds.push(Kind { select, text, lists: vec![(list, values.0)] }),
         }
     }
     kinds
@@ -103,22 +103,35 @@ fn kinds<E: EntityTrait>(backend: DbBackend, selects: Vec<Select<E>>) -> Vec<Kin
 /// PostgreSQL plans that once. Planning an arm for each list took it three times as long as reading all of them.
 fn each_of_a_kind(text: &mut Text, page: &SelectStatement, lists: &[(usize, Vec<Value>)]) {
     let (_, first) = &lists[0];
-    let differs = |place: &usize| lists.iter().any(|(_, values)| values[*place] != first[*place]);
-    let differing: Vec<usize> = (0..first.len()).filter(differs).collect();
+    // Places of a value that differ, but for those that have the same in each list as one before.
+    let mut columns: Vec<usize> = Vec::new();
+    let mut stand_in = |place: usize| {
+        if lists.iter().all(|(_, values)| values[place] == first[place]) {
+            return None;
+        }
+        let is_same = |column: &&usize| lists.iter().all(|(_, values)| values[place] == values[**column]);
+        let known = columns.iter().find(is_same).copied();
+        let column = known.unwrap_or_else(|| {
+            columns.push(place);
+            place
+        });
+        Some(format!("list.value_{column}"))
+    };
+    let stand_ins: Vec<Option<String>> = (0..first.len()).map(&mut stand_in).collect();
     text.words("SELECT page.*, list.number FROM (");
     for (row, (list, values)) in lists.iter().enumerate() {
         text.words(if row == 0 { "VALUES " } else { ", " });
         text.words(&format!("(CAST({list} AS BIGINT)"));
-        for place in &differing {
+        for column in &columns {
             text.words(", ");
-            text.value(values[*place].clone());
+            text.value(values[*column].clone());
         }
         text.words(")");
     }
     text.words(") AS list (number");
-    for place in &differing {
-        text.words(&format!(", value_{place}"));
+    for column in &columns {
+        text.words(&format!(", value_{column}"));
     }
     text.words(") CROSS JOIN LATERAL (");
-    text.select_with(page, |place| differing.contains(&place).then(|| format!("list.value_{place}")));
+    text.select_with(page, |place| stand_ins.get(place).cloned().flatten());
 }

@@ -4,45 +4,38 @@ use std::fmt::{self, Write as _};
 
 use sea_orm::{
     DbBackend, Statement, Value,
-    sea_query::{
-        PostgresQueryBuilder, QueryBuilder, SelectStatement, SqlWriter, SqlWriterValues, SqliteQueryBuilder,
-    },
+    sea_query::{PostgresQueryBuilder, QueryBuilder, SelectStatement, SqlWriter, SqliteQueryBuilder, Values},
 };
 
+/// How many values are kept in mind to see whether another is the same: what statements repeat comes first, the account above all,
+/// and lists may be long.
+const MAX_KNOWN: usize = 16;
+
 /// The text of a statement, and the values bound to it.
+///
+/// PostgreSQL gets a value that occurs several times once. That two are equal it does not know when it makes a plan for all values:
+/// it would compare them first, take that plan for dearer than one for these values, and rather plan anew each time.
 pub(super) struct Text {
     backend: DbBackend,
-    sql: SqlWriterValues,
+    sql: String,
+    values: Vec<Value>,
+    /// Where values stand that may come again.
+    known: Vec<usize>,
 }
 
 impl Text {
     pub(super) fn new(backend: DbBackend) -> Self {
-        let (placeholder, numbered) = match backend {
-            DbBackend::Postgres => PostgresQueryBuilder.placeholder(),
-            _ => SqliteQueryBuilder.placeholder(),
-        };
-        Self { backend, sql: SqlWriterValues::new(placeholder, numbered) }
-    }
-
-    /// The text of one statement.
-    pub(super) fn of(backend: DbBackend, select: &SelectStatement) -> Self {
-        let mut text = Self::new(backend);
-        text.select(select);
-        text
+        Self { backend, sql: String::with_capacity(1_024), values: Vec::new(), known: Vec::new() }
     }
 
     /// Adds words.
     pub(super) fn words(&mut self, words: &str) {
-        // A text takes everything.
-        let _ = self.sql.write_str(words);
+        self.sql.push_str(words);
     }
 
     /// Adds a statement with its values.
     pub(super) fn select(&mut self, select: &SelectStatement) {
-        match self.backend {
-            DbBackend::Postgres => PostgresQueryBuilder.prepare_select_statement(select, &mut self.sql),
-            _ => SqliteQueryBuilder.prepare_select_statement(select, &mut self.sql),
-        }
+        self.select_with(select, |_| None);
     }
 
     /// Adds a statement, with something else in place of the values for which `stand_in` has it, by where they stand in it.
@@ -51,18 +44,40 @@ impl Text {
         select: &SelectStatement,
         stand_in: impl Fn(usize) -> Option<String>,
     ) {
-        let mut sql = StandIns { sql: &mut self.sql, stand_in, place: 0 };
-        match self.backend {
+        let backend = self.backend;
+        let mut sql = Part { text: self, stand_in, place: 0 };
+        match backend {
             DbBackend::Postgres => PostgresQueryBuilder.prepare_select_statement(select, &mut sql),
             _ => SqliteQueryBuilder.prepare_select_statement(select, &mut sql),
         }
     }
 
-    /// Adds a value.
+    /// Adds a value that has nothing to do with any other.
     pub(super) fn value(&mut self, value: Value) {
+        self.values.push(value);
+        self.name(self.values.len());
+    }
+
+    /// Adds a value that may have come before, or come again.
+    fn repeatable(&mut self, value: Value) {
+        if self.backend != DbBackend::Postgres {
+            return self.value(value);
+        }
+        if let Some(place) = self.known.iter().find(|place| self.values[**place] == value) {
+            return self.name(place + 1);
+        }
+        if self.known.len() < MAX_KNOWN {
+            self.known.push(self.values.len());
+        }
+        self.value(value);
+    }
+
+    /// Adds the name of a value, counted from 1.
+    fn name(&mut self, number: usize) {
         match self.backend {
-            DbBackend::Postgres => self.sql.push_param(value, &PostgresQueryBuilder),
-            _ => self.sql.push_param(value, &SqliteQueryBuilder),
+            // A text takes everything.
+            DbBackend::Postgres => _ = write!(self.sql, "${number}"),
+            _ => self.sql.push('?'),
         }
     }
 
@@ -72,44 +87,36 @@ impl Text {
         self.words(&format!(" LIMIT {rows}"));
     }
 
-    /// The text, and the values in their order.
-    pub(super) fn into_parts(self) -> (String, Vec<Value>) {
-        let (sql, values) = self.sql.into_parts();
-        (sql, values.0)
-    }
-
     pub(super) fn statement(self) -> Statement {
-        let (sql, values) = self.sql.into_parts();
-        Statement::from_sql_and_values(self.backend, sql, values)
+        Statement::from_sql_and_values(self.backend, self.sql, Values(self.values))
     }
 }
 
-/// A text to which a statement is added with something else in place of some of its values.
-struct StandIns<'a, F> {
-    sql: &'a mut SqlWriterValues,
+/// A statement that is being added to a text.
+struct Part<'a, F> {
+    text: &'a mut Text,
     stand_in: F,
-    /// How many values came before.
+    /// How many of its values came before.
     place: usize,
 }
 
-impl<F> fmt::Write for StandIns<'_, F> {
+impl<F> fmt::Write for Part<'_, F> {
     fn write_str(&mut self, words: &str) -> fmt::Result {
-        self.sql.write_str(words)
+        self.text.sql.write_str(words)
     }
 }
 
-impl<F> fmt::Display for StandIns<'_, F> {
+impl<F> fmt::Display for Part<'_, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.sql.fmt(formatter)
+        formatter.write_str(&self.text.sql)
     }
 }
 
-impl<F: Fn(usize) -> Option<String>> SqlWriter for StandIns<'_, F> {
-    fn push_param<T: QueryBuilder>(&mut self, value: Value, query_builder: &T) {
+impl<F: Fn(usize) -> Option<String>> SqlWriter for Part<'_, F> {
+    fn push_param<T: QueryBuilder>(&mut self, value: Value, _: &T) {
         match (self.stand_in)(self.place) {
-            // A text takes everything.
-            Some(stand_in) => _ = self.sql.write_str(&stand_in),
-            None => self.sql.push_param(value, query_builder),
+            Some(stand_in) => self.text.words(&stand_in),
+            None => self.text.repeatable(value),
         }
         self.place += 1;
     }
