@@ -515,7 +515,9 @@ async fn lists_of_many_clusters_are_one_statement_whose_plan_does_not_grow() {
         assert_eq!(arms, 9, "{statement}");
     } else {
         assert_eq!((arms, statement.matches(" LATERAL ").count()), (3, 3), "{statement}");
-        let plan = plan_of(&app, statement).await;
+        // PREPARE takes a column of values whose types it does not know for text; the server says what it binds.
+        let typed = statement.replace("AS BIGINT), $", "AS BIGINT), 0 + $");
+        let plan = plan_of(&app, &typed).await;
         assert_eq!(plan.matches("Values Scan").count(), 3, "{plan}");
         assert_eq!(plan.matches("Index Scan using").count(), 3, "{plan}");
     }

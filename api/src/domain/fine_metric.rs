@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
@@ -81,8 +82,8 @@ struct Written {
     label: Arc<Label>,
     /// Whether values of it belong to spans, if they came with one.
     of_spans: bool,
-    /// `["execute","load","thread-cpu","seconds",`
-    text: Arc<[u8]>,
+    /// `["execute","load","thread-cpu","seconds",`, once another cell is compared with it.
+    text: OnceCell<Arc<[u8]>>,
 }
 
 /// What was packed of one span, or of what belongs to none.
@@ -110,11 +111,11 @@ impl Labels {
     fn values_of_the_last(&self, json: &[u8]) -> Option<Vec<f64>> {
         let mut values = Vec::with_capacity(self.last.len());
         let mut rest = json.strip_prefix(b"[")?;
-        for Written { text, .. } in &self.last {
+        for written in &self.last {
             if !values.is_empty() {
                 rest = rest.strip_prefix(b",")?;
             }
-            rest = rest.strip_prefix(&**text)?;
+            rest = rest.strip_prefix(written.text())?;
             let end = rest.iter().position(|byte| *byte == b']')?;
             values.push(serde_json::from_slice(&rest[..end]).ok()?);
             rest = &rest[end + 1..];
@@ -149,13 +150,20 @@ impl Labels {
 
 impl Written {
     fn new(label: Arc<Label>) -> Self {
-        let words = (&label.context, &label.function, &label.activity, &label.unit);
-        let mut text = serde_json::to_vec(&words).expect("texts are always JSON");
-        if let Some(end) = text.last_mut() {
-            *end = b',';
-        }
         let of_spans = !WITHOUT_SPAN.contains(&label.context.as_str());
-        Self { label, of_spans, text: text.into() }
+        Self { label, of_spans, text: OnceCell::new() }
+    }
+
+    fn text(&self) -> &[u8] {
+        self.text.get_or_init(|| {
+            let Label { context, function, activity, unit } = &*self.label;
+            let mut text =
+                serde_json::to_vec(&(context, function, activity, unit)).expect("texts are always JSON");
+            if let Some(end) = text.last_mut() {
+                *end = b',';
+            }
+            text.into()
+        })
     }
 }
 

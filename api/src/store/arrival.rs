@@ -124,8 +124,8 @@ impl AccountStore {
         Ok(position)
     }
 
-    /// Rows of some arrivals that pass a condition, in the order in which they arrived. Each cluster is a statement's arm of its
-    /// own, which is a range of the table's key.
+    /// Rows of some arrivals that pass a condition, in the order in which they arrived. Each cluster is read by itself, as a range of
+    /// the table's key.
     pub(super) async fn as_arrived<S: Sort>(
         &self,
         arrivals: &[Arrivals],

@@ -18,22 +18,24 @@ pub(super) async fn fetch_each<S: Sort>(
     sort: S,
     request: &PageRequest,
 ) -> Result<Vec<Page<<S::Entity as EntityTrait>::Model>>, StoreError> {
-    let mut lists: Vec<Vec<_>> = selects.iter().map(|_| Vec::new()).collect();
+    let mut found: Vec<Vec<_>> = selects.iter().map(|_| Vec::new()).collect();
     if selects.is_empty() {
         return Ok(Vec::new());
     }
     let part = part(sort, request.extent);
     let selects = selects.into_iter().map(|select| range(select.select_only(), sort, request)).collect();
-    let statement = statement(connection.get_database_backend(), selects, &part, request);
+    let kinds = kinds(connection.get_database_backend(), selects);
+    let order: Vec<usize> = kinds.iter().flat_map(|kind| &kind.lists).map(|(list, _)| *list).collect();
+    let statement = statement(connection.get_database_backend(), kinds, &part, request);
     let behind_the_row = part.columns().len();
     for row in connection.query_all_raw(statement).await? {
-        let list: i64 = row.try_get_by_index(behind_the_row)?;
+        let number: i64 = row.try_get_by_index(behind_the_row)?;
         let model = (part.read)(&row)?;
-        if let Some(rows) = usize::try_from(list).ok().and_then(|list| lists.get_mut(list)) {
-            rows.push((sort.key(&model), model));
+        if let Some(list) = usize::try_from(number).ok().and_then(|number| order.get(number)) {
+            found[*list].push((sort.key(&model), model));
         }
     }
-    Ok(lists
+    Ok(found
         .into_iter()
         .map(|mut rows| {
             // SQL promises an order for each page, not for all of them.
@@ -43,7 +45,7 @@ pub(super) async fn fetch_each<S: Sort>(
         .collect())
 }
 
-/// Lists that differ in nothing but values.
+/// Lists whose statements differ in nothing but the values that are bound.
 struct Kind<E: EntityTrait> {
     /// The first of them, without columns.
     select: Select<E>,
@@ -53,34 +55,36 @@ struct Kind<E: EntityTrait> {
     lists: Vec<(usize, Vec<Value>)>,
 }
 
-/// The statement that reads a page of each list and says behind each row of which one it is.
+/// The statement that reads a page of each list, and says behind each row of which one it is, counted from 0 as they are written. So the
+/// text, which stays prepared, does not change with the order in which lists of two kinds are asked for.
 fn statement<E: EntityTrait>(
     backend: DbBackend,
-    selects: Vec<Select<E>>,
+    kinds: Vec<Kind<E>>,
     part: &Part<E>,
     request: &PageRequest,
 ) -> Statement {
     let mut text = Text::new(backend);
-    for (arm, Kind { select, lists, .. }) in kinds(backend, selects).into_iter().enumerate() {
-        if arm > 0 {
+    let mut written = 0;
+    for Kind { select, lists, .. } in kinds {
+        if written > 0 {
             text.words(" UNION ALL ");
         }
         let page = select.columns(part.columns()).into_query();
-        match &lists[..] {
-            [(list, _)] => {
-                // SQLite allows a limit only at the end of a union, unless it is inside.
-                text.words(&format!("SELECT page.*, CAST({list} AS BIGINT) FROM ("));
-                text.select(&page);
-            }
-            lists => each_of_a_kind(&mut text, &page, lists),
+        if lists.len() == 1 {
+            // SQLite allows a limit only at the end of a union, unless it is inside.
+            text.words(&format!("SELECT page.*, CAST({written} AS BIGINT) FROM ("));
+            text.select(&page);
+        } else {
+            each_of_a_kind(&mut text, &page, &lists, written);
         }
         text.limit(request.limit + 1);
         text.words(") AS page");
+        written += lists.len();
     }
     text.statement()
 }
 
-/// The lists by what they have in common. On SQLite each is by itself, since that does not know LATERAL.
+/// The lists by what their statements have in common. On SQLite each is by itself, since that does not know LATERAL.
 fn kinds<E: EntityTrait>(backend: DbBackend, selects: Vec<Select<E>>) -> Vec<Kind<E>> {
     let alone = backend != DbBackend::Postgres || selects.len() == 1;
     let mut kinds: Vec<Kind<E>> = Vec::new();
@@ -98,12 +102,13 @@ fn kinds<E: EntityTrait>(backend: DbBackend, selects: Vec<Select<E>>) -> Vec<Kin
     kinds
 }
 
-/// The beginning of a statement that reads `page` for each list, with what differs between them in place of its values.
+/// The beginning of a statement that reads `page` for each list, with what differs between them in place of its values. They are
+/// counted on from `written`.
 ///
-/// PostgreSQL plans that once. Planning an arm for each list took it three times as long as reading all of them.
-fn each_of_a_kind(text: &mut Text, page: &SelectStatement, lists: &[(usize, Vec<Value>)]) {
+/// PostgreSQL plans the page once for all of them. With an arm for each, planning took three times as long as reading.
+fn each_of_a_kind(text: &mut Text, page: &SelectStatement, lists: &[(usize, Vec<Value>)], written: usize) {
     let (_, first) = &lists[0];
-    // Places of a value that differ, but for those that have the same in each list as one before.
+    // The places whose values differ between lists; one that has the same value as an earlier place in each list uses its column.
     let mut columns: Vec<usize> = Vec::new();
     let mut stand_in = |place: usize| {
         if lists.iter().all(|(_, values)| values[place] == first[place]) {
@@ -119,9 +124,9 @@ fn each_of_a_kind(text: &mut Text, page: &SelectStatement, lists: &[(usize, Vec<
     };
     let stand_ins: Vec<Option<String>> = (0..first.len()).map(&mut stand_in).collect();
     text.words("SELECT page.*, list.number FROM (");
-    for (row, (list, values)) in lists.iter().enumerate() {
+    for (row, (_, values)) in lists.iter().enumerate() {
         text.words(if row == 0 { "VALUES " } else { ", " });
-        text.words(&format!("(CAST({list} AS BIGINT)"));
+        text.words(&format!("(CAST({} AS BIGINT)", written + row));
         for column in &columns {
             text.words(", ");
             text.value(values[*column].clone());

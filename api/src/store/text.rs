@@ -7,14 +7,14 @@ use sea_orm::{
     sea_query::{PostgresQueryBuilder, QueryBuilder, SelectStatement, SqlWriter, SqliteQueryBuilder, Values},
 };
 
-/// How many values are kept in mind to see whether another is the same: what statements repeat comes first, the account above all,
-/// and lists may be long.
+/// How many values are compared with later ones. Those that repeat, the account above all, come first; to compare all of a long list
+/// would take long.
 const MAX_KNOWN: usize = 16;
 
 /// The text of a statement, and the values bound to it.
 ///
-/// PostgreSQL gets a value that occurs several times once. That two are equal it does not know when it makes a plan for all values:
-/// it would compare them first, take that plan for dearer than one for these values, and rather plan anew each time.
+/// On PostgreSQL a value that occurs several times is bound once. A plan for all values cannot know that two parameters are equal: it
+/// has to compare them first, looks dearer for that than one for the values at hand, and PostgreSQL would plan anew each time.
 pub(super) struct Text {
     backend: DbBackend,
     sql: String,
@@ -45,7 +45,7 @@ impl Text {
         stand_in: impl Fn(usize) -> Option<String>,
     ) {
         let backend = self.backend;
-        let mut sql = Part { text: self, stand_in, place: 0 };
+        let mut sql = Writer { text: self, stand_in, place: 0 };
         match backend {
             DbBackend::Postgres => PostgresQueryBuilder.prepare_select_statement(select, &mut sql),
             _ => SqliteQueryBuilder.prepare_select_statement(select, &mut sql),
@@ -75,7 +75,7 @@ impl Text {
     /// Adds the name of a value, counted from 1.
     fn name(&mut self, number: usize) {
         match self.backend {
-            // A text takes everything.
+            // Writing to a string does not fail.
             DbBackend::Postgres => _ = write!(self.sql, "${number}"),
             _ => self.sql.push('?'),
         }
@@ -92,27 +92,27 @@ impl Text {
     }
 }
 
-/// A statement that is being added to a text.
-struct Part<'a, F> {
+/// Adds a statement to a text.
+struct Writer<'a, F> {
     text: &'a mut Text,
     stand_in: F,
     /// How many of its values came before.
     place: usize,
 }
 
-impl<F> fmt::Write for Part<'_, F> {
+impl<F> fmt::Write for Writer<'_, F> {
     fn write_str(&mut self, words: &str) -> fmt::Result {
         self.text.sql.write_str(words)
     }
 }
 
-impl<F> fmt::Display for Part<'_, F> {
+impl<F> fmt::Display for Writer<'_, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.text.sql)
     }
 }
 
-impl<F: Fn(usize) -> Option<String>> SqlWriter for Part<'_, F> {
+impl<F: Fn(usize) -> Option<String>> SqlWriter for Writer<'_, F> {
     fn push_param<T: QueryBuilder>(&mut self, value: Value, _: &T) {
         match (self.stand_in)(self.place) {
             Some(stand_in) => self.text.words(&stand_in),
