@@ -7,7 +7,7 @@ use sea_orm::{
 
 use super::{
     error::StoreError,
-    page::{Page, PageRequest, Part, Sort, ascending_rows, into_page, part, range},
+    page::{Page, PageRequest, Sort, ascending_rows, into_page, part, range},
     text::Text,
 };
 
@@ -22,14 +22,15 @@ pub(super) async fn fetch_each<S: Sort>(
     if selects.is_empty() {
         return Ok(Vec::new());
     }
+    let backend = connection.get_database_backend();
     let part = part(sort, request.extent);
+    let columns = part.columns();
     let selects = selects.into_iter().map(|select| range(select.select_only(), sort, request)).collect();
-    let kinds = kinds(connection.get_database_backend(), selects);
+    let kinds = kinds(backend, selects);
     let order: Vec<usize> = kinds.iter().flat_map(|kind| &kind.lists).map(|(list, _)| *list).collect();
-    let statement = statement(connection.get_database_backend(), kinds, &part, request);
-    let behind_the_row = part.columns().len();
+    let statement = statement(backend, kinds, &columns, request);
     for row in connection.query_all_raw(statement).await? {
-        let number: i64 = row.try_get_by_index(behind_the_row)?;
+        let number: i64 = row.try_get_by_index(columns.len())?;
         let model = (part.read)(&row)?;
         if let Some(list) = usize::try_from(number).ok().and_then(|number| order.get(number)) {
             found[*list].push((sort.key(&model), model));
@@ -60,7 +61,7 @@ struct Kind<E: EntityTrait> {
 fn statement<E: EntityTrait>(
     backend: DbBackend,
     kinds: Vec<Kind<E>>,
-    part: &Part<E>,
+    columns: &[E::Column],
     request: &PageRequest,
 ) -> Statement {
     let mut text = Text::new(backend);
@@ -69,7 +70,7 @@ fn statement<E: EntityTrait>(
         if written > 0 {
             text.words(" UNION ALL ");
         }
-        let page = select.columns(part.columns()).into_query();
+        let page = select.columns(columns.iter().copied()).into_query();
         if lists.len() == 1 {
             // SQLite allows a limit only at the end of a union, unless it is inside.
             text.words(&format!("SELECT page.*, CAST({written} AS BIGINT) FROM ("));
@@ -138,5 +139,5 @@ fn each_of_a_kind(text: &mut Text, page: &SelectStatement, lists: &[(usize, Vec<
         text.words(&format!(", value_{column}"));
     }
     text.words(") CROSS JOIN LATERAL (");
-    text.select_with(page, |place| stand_ins.get(place).cloned().flatten());
+    text.select_with(page, &stand_ins);
 }

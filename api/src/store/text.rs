@@ -1,6 +1,9 @@
 //! Statements put together of others, with numbers written out where a database plans by them.
 
-use std::fmt::{self, Write as _};
+use std::{
+    fmt::{self, Write as _},
+    slice,
+};
 
 use sea_orm::{
     DbBackend, Statement, Value,
@@ -35,17 +38,13 @@ impl Text {
 
     /// Adds a statement with its values.
     pub(super) fn select(&mut self, select: &SelectStatement) {
-        self.select_with(select, |_| None);
+        self.select_with(select, &[]);
     }
 
-    /// Adds a statement, with something else in place of the values for which `stand_in` has it, by where they stand in it.
-    pub(super) fn select_with(
-        &mut self,
-        select: &SelectStatement,
-        stand_in: impl Fn(usize) -> Option<String>,
-    ) {
+    /// Adds a statement, with something else in place of those of its values, in their order, for which `stand_ins` has it.
+    pub(super) fn select_with(&mut self, select: &SelectStatement, stand_ins: &[Option<String>]) {
         let backend = self.backend;
-        let mut sql = Writer { text: self, stand_in, place: 0 };
+        let mut sql = Writer { text: self, stand_ins: stand_ins.iter() };
         match backend {
             DbBackend::Postgres => PostgresQueryBuilder.prepare_select_statement(select, &mut sql),
             _ => SqliteQueryBuilder.prepare_select_statement(select, &mut sql),
@@ -93,32 +92,30 @@ impl Text {
 }
 
 /// Adds a statement to a text.
-struct Writer<'a, F> {
+struct Writer<'a> {
     text: &'a mut Text,
-    stand_in: F,
-    /// How many of its values came before.
-    place: usize,
+    /// What stands in for the values that are to come.
+    stand_ins: slice::Iter<'a, Option<String>>,
 }
 
-impl<F> fmt::Write for Writer<'_, F> {
+impl fmt::Write for Writer<'_> {
     fn write_str(&mut self, words: &str) -> fmt::Result {
         self.text.sql.write_str(words)
     }
 }
 
-impl<F> fmt::Display for Writer<'_, F> {
+impl fmt::Display for Writer<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.text.sql)
     }
 }
 
-impl<F: Fn(usize) -> Option<String>> SqlWriter for Writer<'_, F> {
+impl SqlWriter for Writer<'_> {
     fn push_param<T: QueryBuilder>(&mut self, value: Value, _: &T) {
-        match (self.stand_in)(self.place) {
-            Some(stand_in) => self.text.words(&stand_in),
-            None => self.text.repeatable(value),
+        match self.stand_ins.next() {
+            Some(Some(stand_in)) => self.text.words(stand_in),
+            _ => self.text.repeatable(value),
         }
-        self.place += 1;
     }
 
     fn as_writer(&mut self) -> &mut dyn fmt::Write {
